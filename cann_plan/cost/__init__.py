@@ -1,0 +1,1 @@
+"""Pure, array-valued cost models of compute, communication, memory and pipelines."""

@@ -1,0 +1,1 @@
+"""Plans turned into the files other tools use."""

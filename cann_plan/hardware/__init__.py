@@ -1,0 +1,1 @@
+"""Device to the time of an operator."""

@@ -1,0 +1,1 @@
+"""Files other tools use, turned into plans and models."""

@@ -1,0 +1,1 @@
+"""Topology to the time of a collective."""

@@ -1,0 +1,1 @@
+"""Strategy space, evaluation, search, sizing, checks and validation."""

@@ -1,0 +1,1 @@
+"""Results to terminal, JSON, CSV, Markdown and other formats."""

@@ -1,0 +1,1 @@
+"""The documents a user writes, their loading, presets and located errors."""

@@ -1,0 +1,1 @@
+"""Model to operators: parameters, FLOPs, bytes and activations."""
