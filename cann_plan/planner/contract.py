@@ -1,0 +1,370 @@
+"""The JSON documents of every command, as typed dictionaries.
+
+Planner functions return these plain dictionaries; reports only format them. `cann-plan schema COMMAND` prints the JSON
+Schema made from them. Units and conventions are those of `contract_estimate`, whose types are re-exported here.
+"""
+
+from typing import Literal, NotRequired, TypedDict
+
+from cann_plan.planner.contract_estimate import (
+    Assumption,
+    Breakdown,
+    Cost,
+    Energy,
+    EstimateDocument,
+    EstimateSummary,
+    ExplainDocument,
+    ExplainTerm,
+    Flops,
+    Interval,
+    Json,
+    Memory,
+    Overlapped,
+    Parameters,
+    PlanWarning,
+    Recommendation,
+    StageMemory,
+    Time,
+    Tool,
+    Verdict,
+)
+
+__all__ = [
+    "DOCUMENTS",
+    "Assumption",
+    "Breakdown",
+    "Candidate",
+    "CheckDocument",
+    "CheckedPlan",
+    "CollectiveDocument",
+    "Cost",
+    "DiffDocument",
+    "Energy",
+    "ErrorDocument",
+    "ErrorItem",
+    "ErrorStatistics",
+    "EstimateDocument",
+    "EstimateSummary",
+    "ExplainDocument",
+    "ExplainTerm",
+    "FigureChange",
+    "Flops",
+    "GroupStatistics",
+    "Interval",
+    "Json",
+    "LimitResult",
+    "Memory",
+    "MemoryDocument",
+    "OptimizeDocument",
+    "Overlapped",
+    "Parameters",
+    "PlanChange",
+    "PlanWarning",
+    "PresetDocument",
+    "PresetItem",
+    "PresetsDocument",
+    "Recommendation",
+    "SizeDocument",
+    "SizeRow",
+    "SkippedRow",
+    "StageMemory",
+    "SweepDocument",
+    "SweepPoint",
+    "Time",
+    "Tool",
+    "TopologiesDocument",
+    "TopologyRow",
+    "ValidateDocument",
+    "ValidatedRow",
+    "Verdict",
+]
+
+
+class ErrorItem(TypedDict):
+    """One located problem of the input."""
+
+    file: str | None
+    line: int | None
+    column: int | None
+    path: str | None
+    message: str
+    allowed: list[Json] | None
+    suggestion: str | None
+
+
+class ErrorDocument(TypedDict):
+    """What stderr holds with `--format json` when the input is wrong."""
+
+    schema: Literal["cann-plan/error/1"]
+    errors: list[ErrorItem]
+
+
+# `pass` is a keyword of Python, so this dictionary needs the functional form.
+LimitResult = TypedDict(
+    "LimitResult",
+    {
+        "name": str,
+        "limit": float | int | bool | str | None,
+        "value": float | int | bool | str | None,
+        "pass": bool,
+        "unit": NotRequired[str | None],
+        "reason": NotRequired[str | None],
+    },
+)
+
+
+class CheckedPlan(TypedDict):
+    """The verdict on one plan file; `errors` only when the file could not be read as a plan."""
+
+    file: str
+    verdict: Literal["pass", "fail", "error"]
+    limits: list[LimitResult]
+    errors: NotRequired[list[ErrorItem]]
+
+
+class CheckDocument(TypedDict):
+    """`cann-plan check`: does every plan fit and keep its limits."""
+
+    schema: Literal["cann-plan/check/1"]
+    plans: list[CheckedPlan]
+
+
+class Candidate(TypedDict):
+    """A layout found by a search: the plan's overrides and what they give."""
+
+    overrides: dict[str, Json]
+    estimate: EstimateSummary
+
+
+class SizeRow(TypedDict):
+    """What one number of devices gives, with the best layout for it."""
+
+    devices: int
+    days: float | None
+    cost: float | None
+    fits: bool
+    mfu: float | None
+
+
+class SizeDocument(TypedDict):
+    """`cann-plan size`: the fewest devices that keep every limit (`devices` is null when none does)."""
+
+    schema: Literal["cann-plan/size/1"]
+    devices: int | None
+    nodes: int | None
+    best: Candidate | None
+    table: list[SizeRow]
+    limit_that_binds: str | None
+    limits: NotRequired[dict[str, Json]]
+
+
+class OptimizeDocument(TypedDict):
+    """`cann-plan optimize`: the best layouts, best first. `seconds` and the rate vary from run to run."""
+
+    schema: Literal["cann-plan/optimize/1"]
+    problem: dict[str, Json]
+    best: list[Candidate]
+    infeasible: dict[str, int]
+    evaluated: int
+    feasible: int
+    seconds: float
+    strategies_per_second: float
+
+
+class MemoryDocument(TypedDict):
+    """`cann-plan memory`: memory of every pipeline rank, over time and by operator."""
+
+    schema: Literal["cann-plan/memory/1"]
+    ranks: list[StageMemory]
+    timeline: list[dict[str, Json]]
+    top_operators: list[dict[str, Json]]
+    advice: list[Recommendation]
+    replay: dict[str, Json] | None
+    usable_gib: NotRequired[float]
+    visible_gib: NotRequired[float]
+    assumptions: NotRequired[list[Assumption]]
+    warnings: NotRequired[list[PlanWarning]]
+
+
+class ErrorStatistics(TypedDict):
+    """Error = predicted / measured - 1. `mape`, `median`, `p90` are of its size, `bias` is its signed median."""
+
+    n: int
+    mape: float | None
+    median: float | None
+    p90: float | None
+    bias: float | None
+
+
+class GroupStatistics(ErrorStatistics):
+    """Error statistics of the rows that share a source, device or model."""
+
+    group: str
+    quantity: str
+
+
+class ValidatedRow(TypedDict):
+    """One measured run and what the planner predicts for it."""
+
+    id: str
+    predicted: dict[str, Json]
+    measured: dict[str, Json]
+    error: dict[str, float | None]
+    assumptions: list[Json]
+
+
+class SkippedRow(TypedDict):
+    """A row that could not be compared, and why."""
+
+    id: str
+    why: str
+
+
+class ValidateDocument(TypedDict):
+    """`cann-plan validate`: predictions against measurements."""
+
+    schema: Literal["cann-plan/validate/1"]
+    rows: list[ValidatedRow]
+    step_time: ErrorStatistics
+    memory: ErrorStatistics
+    tpot: ErrorStatistics
+    ttft: ErrorStatistics
+    throughput: ErrorStatistics
+    by_group: list[GroupStatistics]
+    skipped: list[SkippedRow]
+
+
+class TopologyRow(TypedDict):
+    """One network for the same plan, at equal injection bandwidth or cost."""
+
+    name: str
+    endpoints: int
+    diameter: int
+    bisection_gb_per_s: float
+    switches: int
+    cables: int
+    cost: float | None
+    hottest_link: Json
+    collectives: dict[str, Json]
+    step_s: float | None
+    step_s_best_layout: float | None
+    training_days: float | None
+    rank: int
+    why: str
+
+
+class TopologiesDocument(TypedDict):
+    """`cann-plan compare-topologies`: which network for this plan, and why."""
+
+    schema: Literal["cann-plan/compare-topologies/1"]
+    equalised_on: str
+    injection_gb_per_s: float
+    scope: str
+    held_layout: dict[str, Json] | None
+    topologies: list[TopologyRow]
+
+
+class CollectiveDocument(TypedDict):
+    """`cann-plan collective`: time of one collective on a cluster."""
+
+    schema: Literal["cann-plan/collective/1"]
+    op: str
+    bytes: float
+    ranks: int
+    algorithm: str
+    time_s: float
+    algorithm_gb_per_s: float
+    bus_gb_per_s: float
+    lower_bound_s: float
+    bottleneck: str
+
+
+class PlanChange(TypedDict):
+    """A value that differs between two plans."""
+
+    path: str
+    a: Json
+    b: Json
+
+
+class FigureChange(TypedDict):
+    """A result that differs between two plans; `relative` is b / a - 1."""
+
+    name: str
+    unit: str | None
+    a: float | None
+    b: float | None
+    delta: float | None
+    relative: float | None
+
+
+class DiffDocument(TypedDict):
+    """`cann-plan diff A B`: what changed in the plan and what it does."""
+
+    schema: Literal["cann-plan/diff/1"]
+    a: str
+    b: str
+    changes: list[PlanChange]
+    figures: list[FigureChange]
+
+
+class SweepPoint(TypedDict):
+    """One combination of the swept values."""
+
+    overrides: dict[str, Json]
+    estimate: EstimateSummary
+
+
+class SweepDocument(TypedDict):
+    """`cann-plan sweep PLAN --over path=list`: one estimate per combination."""
+
+    schema: Literal["cann-plan/sweep/1"]
+    over: dict[str, list[Json]]
+    points: list[SweepPoint]
+    skipped: list[dict[str, Json]]
+
+
+class PresetItem(TypedDict):
+    """One preset file."""
+
+    kind: str
+    name: str
+    path: str
+    summary: str | None
+
+
+class PresetsDocument(TypedDict):
+    """`cann-plan presets list`: the presets that ship with the tool."""
+
+    schema: Literal["cann-plan/presets/1"]
+    presets: list[PresetItem]
+
+
+class PresetDocument(TypedDict):
+    """`cann-plan presets show NAME`: one preset, with its sources."""
+
+    schema: Literal["cann-plan/preset/1"]
+    kind: str
+    name: str
+    path: str
+    content: dict[str, Json]
+    text: str
+
+
+# Command -> the document it prints. `cann-plan schema COMMAND` and the tests read this.
+DOCUMENTS: dict[str, type] = {
+    "estimate": EstimateDocument,
+    "check": CheckDocument,
+    "size": SizeDocument,
+    "optimize": OptimizeDocument,
+    "memory": MemoryDocument,
+    "validate": ValidateDocument,
+    "compare-topologies": TopologiesDocument,
+    "collective": CollectiveDocument,
+    "diff": DiffDocument,
+    "sweep": SweepDocument,
+    "explain": ExplainDocument,
+    "presets": PresetsDocument,
+    "preset": PresetDocument,
+    "error": ErrorDocument,
+}
