@@ -63,7 +63,6 @@ def attention_operators(
                 Saved("key_value", tokens * 2.0 * kv_width * e, ("layer", BLOCK, "qkv")),
                 Saved("gate", tokens * gate_width * e, ("layer", BLOCK, "qkv")),
             ),
-            frozen=_frozen(settings, "qkv"),
         )
     )  # fmt: skip
     if _targets(settings, "qkv"):
@@ -85,8 +84,7 @@ def attention_operators(
         operators.append(_pass("output_gate", size, 3.0, 5.0, (Saved("gated_context", size, ("layer", BLOCK)),)))
     operators.append(
         linear("attention_projection", (BLOCK, "projection"), settings, tokens, hidden, q_width,
-               saved=(Saved("context", tokens * q_width * e, ("layer", BLOCK)),),
-               frozen=_frozen(settings, "projection"))
+               saved=(Saved("context", tokens * q_width * e, ("layer", BLOCK)),))
     )  # fmt: skip
     if _targets(settings, "projection"):
         operators += lora_adapter("projection", (BLOCK,), settings, tokens, hidden, q_width)
@@ -101,13 +99,7 @@ def _targets(settings: LayerSettings, name: str) -> bool:
     return settings.lora_rank > 0 and name in settings.lora_targets
 
 
-def _frozen(settings: LayerSettings, _name: str) -> bool:
-    return settings.lora_rank > 0
-
-
-def _pass(
-    name: str, size: Array, forward: float, backward: float, saved: tuple[Saved, ...] = ()
-) -> Operator:
+def _pass(name: str, size: Array, forward: float, backward: float, saved: tuple[Saved, ...] = ()) -> Operator:
     launches = max(1, round(forward / 2.5))
     return Operator(
         name, (BLOCK,), Vector(size * forward, size * backward, launches, launches), saved=saved,

@@ -78,7 +78,9 @@ def lora_adapter(
     e = settings.element_bytes
     return [
         Operator(
-            f"{name}_lora_a", modules, Gemm(tokens, rank, k, quantised=False),
+            f"{name}_lora_a",
+            modules,
+            Gemm(tokens, rank, k, quantised=False),
             saved=(Saved(f"{name}_lora_hidden", tokens * rank * e, ("layer", *modules)),),
         ),
         Operator(f"{name}_lora_b", modules, Gemm(tokens, n, rank, quantised=False)),

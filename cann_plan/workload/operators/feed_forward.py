@@ -20,7 +20,13 @@ BLOCK = "mlp"
 
 
 def activation(
-    name: str, settings: LayerSettings, tokens: Array, width: Array, *, gated: bool, module: str = BLOCK
+    name: str,
+    settings: LayerSettings,
+    tokens: Array,
+    width: Array,
+    *,
+    gated: bool,
+    modules: tuple[str, ...] = (BLOCK, "activation"),
 ) -> Operator:
     """The non-linearity: gated reads two widths and writes one; unfused keeps and moves one more tensor.
 
@@ -29,16 +35,16 @@ def activation(
     """
     size = tokens * width * settings.element_bytes
     fused = "swiglu" in settings.fused if gated else "bias_gelu" in settings.fused
-    saved = [Saved(f"{name}_output", size, ("layer", module, "activation"))]
+    saved = [Saved(f"{name}_output", size, ("layer", *modules))]
     if gated:
         passes, backward = (3.0, 5.0) if fused else (5.0, 9.0)
         if not fused:
-            saved.append(Saved(f"{name}_silu", size, ("layer", module, "activation")))
+            saved.append(Saved(f"{name}_silu", size, ("layer", *modules)))
     else:
         passes, backward = (2.0, 3.0) if fused else (4.0, 6.0)
     return Operator(
         name,
-        (module, "activation"),
+        modules,
         Vector(size * passes, size * backward, 1 if fused else 2, 1 if fused else 3),
         saved=tuple(saved),
         forward_temporary=size,
@@ -47,7 +53,13 @@ def activation(
 
 
 def feed_forward_operators(
-    ffn: DenseFfn, rows: LayerRows, settings: LayerSettings, *, norms: int = 2, skip_norm: bool = False
+    ffn: DenseFfn,
+    rows: LayerRows,
+    settings: LayerSettings,
+    *,
+    norms: int = 2,
+    skip_norm: bool = False,
+    first: bool = False,
 ) -> list[Operator]:
     """Operators of a dense feed-forward block in execution order."""
     e = settings.element_bytes
@@ -57,7 +69,7 @@ def feed_forward_operators(
     hidden = np.full_like(width, float(settings.hidden))
     operators: list[Operator] = []
     if not skip_norm:
-        operators.append(norm("mlp_norm", rows, settings, settings.hidden, keep_input=False))
+        operators.append(norm("mlp_norm", rows, settings, settings.hidden, keep_input=first))
     operators.append(enter_tensor_parallel("mlp_gather", (BLOCK,), rows, settings, settings.hidden))
     operators.append(
         linear("mlp_up", (BLOCK, "mlp_up"), settings, tokens, up_width, hidden,

@@ -14,7 +14,13 @@ BLOCK = "moe"
 
 
 def mixture_operators(
-    ffn: MoeFfn, rows: LayerRows, settings: LayerSettings, *, norms: int = 2, skip_norm: bool = False
+    ffn: MoeFfn,
+    rows: LayerRows,
+    settings: LayerSettings,
+    *,
+    norms: int = 2,
+    skip_norm: bool = False,
+    first: bool = False,
 ) -> list[Operator]:
     """Operators of a routed block: norm, router, permute, dispatch, experts, combine, un-permute, shared experts.
 
@@ -36,7 +42,7 @@ def mixture_operators(
     layer = ("layer", BLOCK)
     operators: list[Operator] = []
     if not skip_norm:
-        operators.append(norm("moe_norm", rows, settings, settings.hidden, keep_input=False))
+        operators.append(norm("moe_norm", rows, settings, settings.hidden, keep_input=first))
     router = linear(
         "router", (BLOCK, "router"), settings, tokens, np.full_like(tokens, float(ffn.experts)), hidden,
         saved=(Saved("router_probabilities", tokens * ffn.experts * 4.0, layer),), quantised=False,
@@ -68,7 +74,7 @@ def mixture_operators(
                  backward_temporary=received * (up_width + inner) * e)
     )  # fmt: skip
     operators.append(
-        activation("expert_activation", settings, received, width, gated=ffn.gated, module="moe_activation")
+        activation("expert_activation", settings, received, width, gated=ffn.gated, modules=(BLOCK, "moe_activation"))
     )
     down_saved = () if settings.probs_in_activation else (Saved("expert_output", routed * inner * e, layer),)
     operators.append(

@@ -1,0 +1,109 @@
+"""Linear-attention (gated delta rule) and state-space (Mamba-2) mixers as ordered lists of operators."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cann_plan.workload.architecture import LinearAttention, StateSpace
+from cann_plan.workload.operators.common import enter_tensor_parallel, leave_tensor_parallel, linear, norm, residual
+from cann_plan.workload.operators.operator import Array, Exchange, Gemm, Message, Operator, Saved, Vector
+from cann_plan.workload.operators.rows import LayerRows, LayerSettings
+
+BLOCK = "attention"
+CHUNK = 64.0
+"""Tokens per chunk of the chunked scan (delta rule and SSD kernels work in chunks of 64 to 256)."""
+
+
+def _scan(
+    name: str, rows: LayerRows, settings: LayerSettings, tokens: Array, heads: Array, key: float, value: float
+) -> list[Operator]:
+    """Chunked scan: intra-chunk scores and products, chunk states in and out: four products per chunk and head."""
+    e = settings.element_bytes
+    chunks = tokens / CHUNK * heads
+    side = np.full_like(tokens, CHUNK)
+    key_dim = np.full_like(tokens, key)
+    value_dim = np.full_like(tokens, value)
+    state = chunks * key * value * e
+    modules = (BLOCK, "core_attention")
+    traffic = tokens * heads * (2.0 * key + 2.0 * value) * e
+    return [
+        Operator(f"{name}_scores", modules, Gemm(side, side, key_dim, chunks, weight=False, quantised=False)),
+        Operator(f"{name}_local", modules, Gemm(side, value_dim, side, chunks, weight=False, quantised=False)),
+        Operator(f"{name}_state_in", modules, Gemm(key_dim, value_dim, side, chunks, weight=False, quantised=False)),
+        Operator(f"{name}_state_out", modules, Gemm(side, value_dim, key_dim, chunks, weight=False, quantised=False),
+                 saved=(Saved(f"{name}_states", state, ("layer", *modules)),)),
+        Operator(f"{name}_decay", modules, Vector(traffic, traffic * 2.0, 4, 8), forward_temporary=traffic),
+    ]  # fmt: skip
+
+
+def _context(rows: LayerRows, settings: LayerSettings, tokens: Array, width: Array) -> Operator:
+    """Context parallelism of a recurrent mixer: all-to-all to heads before the scan and back after it."""
+    size = np.where(rows.context > 1.0, tokens * width * settings.element_bytes, 0.0)
+    messages = (Message("all_to_all", size),)
+    return Operator("context_exchange", (BLOCK, "core_attention"), Exchange("context", messages, messages))
+
+
+def _mixer(
+    rows: LayerRows, settings: LayerSettings, in_width: Array, out_width: Array, conv_width: Array, kernel: int,
+    scan: list[Operator], *, norms: int, skip_norm: bool,
+) -> list[Operator]:  # fmt: skip
+    e = settings.element_bytes
+    tokens = settings.tokens(rows)
+    hidden = np.full_like(in_width, float(settings.hidden))
+    operators: list[Operator] = []
+    if not skip_norm:
+        operators.append(norm("attention_norm", rows, settings, settings.hidden, keep_input=True))
+    operators.append(enter_tensor_parallel("mixer_gather", (BLOCK,), rows, settings, settings.hidden))
+    operators.append(
+        linear("mixer_in", (BLOCK, "qkv"), settings, tokens, in_width, hidden,
+               saved=(Saved("mixer_input", tokens * in_width * e, ("layer", BLOCK)),))
+    )  # fmt: skip
+    conv = tokens * conv_width * e
+    operators.append(
+        Operator("causal_conv", (BLOCK,), Vector(conv * 2.0, conv * (3.0 + 0.0 * kernel), 1, 2),
+                 saved=(Saved("conv_output", conv, ("layer", BLOCK)),), forward_temporary=conv)
+    )  # fmt: skip
+    operators.append(_context(rows, settings, tokens, conv_width + out_width))
+    operators += scan
+    gated = tokens * out_width * e
+    operators.append(
+        Operator("gated_norm", (BLOCK,), Vector(gated * 3.0, gated * 5.0, 1, 2),
+                 saved=(Saved("scan_output", gated, ("layer", BLOCK)),), forward_temporary=gated)
+    )  # fmt: skip
+    operators.append(
+        linear("mixer_out", (BLOCK, "projection"), settings, tokens, hidden, out_width,
+               saved=(Saved("context", gated, ("layer", BLOCK)),))
+    )  # fmt: skip
+    operators.append(leave_tensor_parallel("mixer_scatter", (BLOCK,), rows, settings, settings.hidden))
+    if norms >= 4:
+        operators.append(norm("attention_post_norm", rows, settings, settings.hidden, keep_input=False))
+    operators.append(residual("attention_residual", (BLOCK,), rows, settings))
+    return operators
+
+
+def linear_attention_operators(
+    mixer: LinearAttention, rows: LayerRows, settings: LayerSettings, *, norms: int = 2, skip_norm: bool = False
+) -> list[Operator]:
+    """Gated delta-rule mixer (arXiv 2412.06464): q, k, v, z, beta and decay projections, convolution, scan, gate."""
+    tokens = settings.tokens(rows)
+    keys = mixer.key_heads * mixer.key_head_dim / rows.tensor
+    values = mixer.value_heads * mixer.value_head_dim / rows.tensor
+    in_width = 2.0 * keys + 2.0 * values + 2.0 * mixer.value_heads / rows.tensor
+    heads = mixer.value_heads / rows.tensor
+    scan = _scan("delta", rows, settings, tokens, heads, float(mixer.key_head_dim), float(mixer.value_head_dim))
+    return _mixer(rows, settings, in_width, values, 2.0 * keys + values, mixer.conv_kernel, scan, norms=norms,
+                  skip_norm=skip_norm)  # fmt: skip
+
+
+def state_space_operators(
+    mixer: StateSpace, rows: LayerRows, settings: LayerSettings, *, norms: int = 2, skip_norm: bool = False
+) -> list[Operator]:
+    """Mamba-2 mixer (arXiv 2405.21060): input projection, convolution, SSD scan, gated norm, output projection."""
+    tokens = settings.tokens(rows)
+    inner = mixer.heads * mixer.head_dim / rows.tensor
+    groups = np.maximum(mixer.groups / rows.tensor, 1.0) * mixer.state_dim
+    in_width = 2.0 * inner + 2.0 * groups + mixer.heads / rows.tensor
+    heads = mixer.heads / rows.tensor
+    scan = _scan("ssd", rows, settings, tokens, heads, float(mixer.state_dim), float(mixer.head_dim))
+    return _mixer(rows, settings, in_width, inner, inner + 2.0 * groups, mixer.conv_kernel, scan, norms=norms,
+                  skip_norm=skip_norm)  # fmt: skip
