@@ -199,6 +199,11 @@ def parse(value: object, dimension: Dimension) -> float:
     return _finite(number * factor if factor >= 1 else number / round(1 / factor), text)
 
 
+def is_bare_number(text: str) -> bool:
+    """Whether `text` is a number without a unit."""
+    return _NUMBER.fullmatch(text.strip()) is not None
+
+
 def parse_count(value: object) -> int:
     """A whole number of tokens, parameters, devices ...: 8, "80B", "2e12". Raises UnitError if it is not whole."""
     if isinstance(value, int) and not isinstance(value, bool):
