@@ -1,0 +1,1 @@
+"""Closed forms of collective algorithms: alpha, beta and gamma terms, array-valued."""
