@@ -1,0 +1,1 @@
+"""One view per document: how its JSON is laid out for people."""
