@@ -1,0 +1,90 @@
+"""Where each parallel axis's groups sit: size, stride and outer repetition of the communication groups of a strategy.
+
+Dense order tensor-context-data-pipeline (Megatron's tp-cp-ep-dp-pp), pipeline outermost or inside data. Experts
+either fold context in (current Megatron-Core: expert order etp-ep-edp-pp) or nest inside data (older stacks: stride
+tensor x context). Trap: the two give different expert-data degrees.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cann_plan.cost.problem import Communication
+from cann_plan.workload.operators.operator import Array, Message
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Ranks {base + i stride + j outer_stride}; arrays of shape (R,)."""
+
+    size: Ints
+    stride: Ints
+    outer_size: Ints
+    outer_stride: Ints
+
+    @property
+    def ranks(self) -> Ints:
+        """Members of the group, shape (R,)."""
+        return self.size * self.outer_size
+
+
+def layer_groups(
+    tensor: Ints, context: Ints, ulysses: Ints, expert: Ints, expert_tensor: Ints, *, nested: bool
+) -> dict[str, Group]:
+    """Groups of the exchanges inside a layer, by axis name."""
+    one = np.ones_like(tensor)
+    expert_stride = tensor * context if nested else expert_tensor
+    return {
+        "tensor": Group(tensor, one, one, one),
+        "context": Group(context, tensor, one, one),
+        "context_ring": Group(context // ulysses, tensor * ulysses, one, one),
+        "context_ulysses": Group(ulysses, tensor, one, one),
+        "expert_tensor": Group(expert_tensor, one, one, one),
+        "expert": Group(expert, expert_stride, one, one),
+    }
+
+
+def data_groups(
+    tensor: Ints, context: Ints, data: Ints, pipeline: Ints, expert: Ints, expert_tensor: Ints, *, nested: bool,
+    pipeline_outermost: bool,
+) -> tuple[Group, Group]:  # fmt: skip
+    """Gradient groups of dense parameters and of expert parameters."""
+    one = np.ones_like(tensor)
+    if pipeline_outermost:
+        dense = Group(context * data, tensor, one, one)
+    else:
+        dense = Group(context, tensor, data, tensor * context * pipeline)
+    if nested:
+        copies = np.maximum(data // expert, 1)
+        outer = tensor * context * expert * (one if pipeline_outermost else pipeline)
+        return dense, Group(context, tensor, copies, outer)
+    copies = np.maximum(data * context * tensor // (expert * expert_tensor), 1)
+    if pipeline_outermost:
+        return dense, Group(copies, expert_tensor * expert, one, one)
+    inside = np.maximum(tensor * context // (expert * expert_tensor), 1)
+    return dense, Group(inside, expert_tensor * expert, copies // inside, tensor * context * pipeline)
+
+
+def exchange_seconds(communication: Communication, group: Group, operation: str, size: Array) -> Array:
+    """Seconds of one collective per row; zero where the message is empty. Shape (R,)."""
+    seconds = communication.seconds(
+        operation, size, group.size, group.stride, outer_size=group.outer_size, outer_stride=group.outer_stride
+    )
+    return np.where(size > 0.0, seconds, 0.0)
+
+
+def message_seconds(communication: Communication, groups: dict[str, Group], axis: str, message: Message) -> Array:
+    """Seconds of all repeats of a message of one axis, shape (R,)."""
+    name, operation = axis, message.collective
+    if operation == "send":
+        name, operation = "context_ring", "send_recv"
+    elif axis == "context" and operation == "all_to_all":
+        name = "context_ulysses"
+    group = groups[name]
+    size = np.broadcast_to(message.size, group.size.shape)
+    return exchange_seconds(communication, group, operation, size) * message.repeats

@@ -1,0 +1,112 @@
+"""The layer table of a block of strategies: distinct rows, their layer costs, and the local parameter counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cann_plan.cost.groups import layer_groups, message_seconds
+from cann_plan.cost.layer_table import Hiding, LayerCost, layer_cost, unique_rows
+from cann_plan.cost.problem import Problem
+from cann_plan.cost.strategies import Strategies
+from cann_plan.workload.operators.edges import embedding_operators, head_operators
+from cann_plan.workload.operators.layer import layer_operators
+from cann_plan.workload.operators.operator import Array, Gemm, GroupedGemm, Message, Operator
+from cann_plan.workload.operators.rows import LayerRows
+from cann_plan.workload.parameters import padded_vocabulary
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class LayerBlock:
+    """Costs of K layer kinds, then the embedding, then the head, for R distinct rows.
+
+    `row` (N,) picks the row of each strategy. `dense` and `expert` (K + 2 entries of (R,)): parameters of one layer
+    on one device, dense part and routed experts.
+    """
+
+    row: Ints
+    costs: tuple[LayerCost, ...]
+    dense: tuple[Array, ...]
+    expert: tuple[Array, ...]
+    tokens: Array  # (R,) tokens of a micro-batch per tensor-parallel group
+    boundary_elements: Array  # (R,) elements of a micro-batch's hidden state on one device
+
+
+def layer_block(problem: Problem, strategies: Strategies) -> LayerBlock:
+    """Walk every layer kind once for the distinct rows of a block."""
+    s = strategies
+    first, row = unique_rows(
+        (s.tensor, s.context, s.context_kind, s.ulysses, s.expert, s.expert_tensor, s.micro_batch_size,
+         s.sequence_parallel)
+    )  # fmt: skip
+    picked = s.take(first)
+    rows = LayerRows(
+        picked.tensor.astype(np.float64), picked.context.astype(np.float64), picked.context_kind,
+        picked.ulysses.astype(np.float64), picked.expert.astype(np.float64), picked.expert_tensor.astype(np.float64),
+        picked.micro_batch_size.astype(np.float64), picked.sequence_parallel.astype(np.float64),
+    )  # fmt: skip
+    count = first.shape[0]
+    kinds = [2, 0]  # context kinds whose all-to-all groups are a part of the context group
+    ulysses = np.where(picked.context_kind == 1, picked.context, picked.ulysses)
+    ulysses = np.where(np.isin(picked.context_kind, kinds) & (picked.context_kind == 0), 1, ulysses)
+    groups = layer_groups(
+        picked.tensor, picked.context, ulysses, picked.expert, picked.expert_tensor, nested=problem.nested_experts
+    )
+
+    def communicate(axis: str, message: Message) -> Array:
+        return message_seconds(problem.communication, groups, axis, message)
+
+    hiding = _hiding(problem, rows)
+    architecture = problem.architecture
+    settings = problem.settings
+    lists = [layer_operators(kind, rows, settings) for kind in architecture.kinds]
+    vocabulary = padded_vocabulary(architecture.vocabulary, picked.tensor, problem.vocabulary_multiple)
+    padded = np.asarray(vocabulary, dtype=np.float64)
+    lists.append(embedding_operators(rows, settings))
+    lists.append(
+        head_operators(
+            rows, settings, padded, final_norm=architecture.final_norm, fused_loss=problem.fused_loss
+        )
+    )  # fmt: skip
+    costs = tuple(layer_cost(ops, count, problem.compute, communicate, hiding, problem.policies) for ops in lists)
+    dense, expert = _local_parameters(problem, lists[:-2], rows, padded)
+    tokens = settings.tokens(rows)
+    return LayerBlock(row, costs, dense, expert, tokens, tokens * settings.hidden / rows.sequence_shards)
+
+
+def _hiding(problem: Problem, rows: LayerRows) -> Hiding:
+    """Shares hidden by overlap switches; matmul-fused kernels need sequence parallelism."""
+    stack, overlap = problem.compute.stack, problem.overlap
+    share = {"mc2": stack.mc2_hidden, "coc": stack.mc2_hidden, "bulk": stack.bulk_hidden}.get(overlap.tensor, 0.0)
+    tensor = np.where(rows.sequence_parallel > 0.0, share, 0.0)
+    expert = np.full(1, stack.expert_hidden if overlap.expert else 0.0)
+    return Hiding(tensor, expert)
+
+
+def _local_parameters(
+    problem: Problem, lists: list[list[Operator]], rows: LayerRows, padded: Array
+) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
+    """Parameters of each kind on one device: trained matrices by their local sizes, vectors whole on every rank."""
+    dense, expert = [], []
+    count = rows.tensor.shape[0]
+    for operators, vectors in zip(lists, problem.vector_parameters, strict=False):
+        matrices = np.zeros(count)
+        routed = np.zeros(count)
+        for operator in operators:
+            work = operator.work
+            if isinstance(work, Gemm) and work.weight and "_lora_" not in operator.name:
+                matrices = matrices + work.n * work.k * work.batch
+            elif isinstance(work, GroupedGemm):
+                routed = routed + work.experts * work.n * work.k
+        dense.append(matrices + vectors)
+        expert.append(routed)
+    hidden = float(problem.architecture.hidden)
+    table = padded / rows.tensor * hidden
+    position = problem.architecture.position_table * hidden
+    dense += [table + position, table + hidden]
+    expert += [np.zeros(count), np.zeros(count)]
+    return tuple(dense), tuple(expert)

@@ -1,0 +1,109 @@
+"""Everything about a plan that is not an axis of the search, resolved to numbers the cost models read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from numpy.typing import ArrayLike
+
+from cann_plan.cost.layer_time import Compute
+from cann_plan.cost.recompute import Policy
+from cann_plan.workload.architecture import Architecture
+from cann_plan.workload.operators.operator import Array
+from cann_plan.workload.operators.rows import LayerSettings
+
+
+class Communication(Protocol):
+    """Time of collectives on a cluster (the communication table)."""
+
+    def seconds(
+        self,
+        operation: str,
+        nbytes: ArrayLike,
+        group_size: ArrayLike,
+        stride: ArrayLike = 1,
+        *,
+        outer_size: ArrayLike | None = None,
+        outer_stride: ArrayLike | None = None,
+        concurrent: bool = True,
+    ) -> Array:
+        """Seconds of one collective per row; shapes (N,). A group of one rank takes none."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class StateBytes:
+    """Bytes per parameter of each training state, before sharding.
+
+    `live`: bytes per element of the gathered copy a layer computes with under fully sharded parameters.
+    """
+
+    weight: float
+    gradient: float
+    optimizer: float
+    reduce: float  # bytes per element of the gradient exchange
+    gather: float  # bytes per element of the parameter all-gather
+    live: float
+    optimizer_traffic: float  # bytes read and written per parameter by the optimizer step
+
+
+@dataclass(frozen=True, slots=True)
+class OverlapOptions:
+    """Which communication runs behind compute."""
+
+    tensor: str = "none"  # none | mc2 | coc | bulk
+    grad_reduce: bool = False
+    param_gather: bool = False
+    p2p: bool = False
+    expert: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryOptions:
+    """Device memory outside the model's tensors; bytes.
+
+    `fragmentation`: share of allocated memory the allocator holds unused. `communicator_bytes`: buffers of one
+    communication group; `p2p_communicator_bytes`: of a pipeline group.
+    """
+
+    capacity: float
+    visible: float
+    runtime: float
+    communicator_bytes: float
+    p2p_communicator_bytes: float
+    fragmentation: float
+    borderline: float = 0.04  # share of usable memory within which a fit is called borderline
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One model, cluster and training job.
+
+    `splits[i]`: layers per stage, or None for an even split; `recompute_lists[i]`: recomputed layers per stage,
+    chosen by a strategy's `recompute_layers` of -(i + 2). `vector_parameters[k]`: parameters of kind k that no
+    matrix product holds (norms, biases), replicated over the tensor-parallel group.
+    """
+
+    architecture: Architecture
+    settings: LayerSettings
+    compute: Compute
+    communication: Communication
+    devices: int
+    devices_per_node: int
+    global_batch_size: int
+    states: StateBytes
+    overlap: OverlapOptions
+    memory: MemoryOptions
+    policies: tuple[Policy, ...]
+    vector_parameters: tuple[float, ...]
+    splits: tuple[tuple[int, ...] | None, ...] = (None,)
+    recompute_lists: tuple[tuple[int, ...], ...] = ()
+    recompute_scope: str = "stage"
+    fused_loss: bool = False
+    vocabulary_multiple: int = 128
+    nested_experts: bool = False
+    pipeline_outermost: bool = True
+    frozen_states: float = 0.0  # bytes per parameter of a frozen base model (LoRA): weights only
+    trainable_fraction: float = 1.0
+    flops_multiple: float = 1.0  # extra forward-only model copies (frozen reference), as a share of forward
