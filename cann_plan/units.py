@@ -233,9 +233,7 @@ def _refuse_lookalikes(text: str, dimension: Dimension) -> None:
         allowed = "a time with a unit, for example 90 min or 1.5 h" if dimension is Dimension.TIME else None
         raise UnitError(f"{text!r} is ambiguous (YAML 1.1 reads it in base 60)", allowed or _allowed(dimension))
     if _COMMA.match(text):
-        raise UnitError(
-            f"{text!r}: a comma is not accepted in a number", _allowed(dimension), text.replace(",", "_")
-        )
+        raise UnitError(f"{text!r}: a comma is not accepted in a number", _allowed(dimension), text.replace(",", "_"))
     if _LEADING_ZERO.match(text):
         raise UnitError(
             f"{text!r} is ambiguous: a leading zero means octal in YAML 1.1",

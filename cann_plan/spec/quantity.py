@@ -43,13 +43,17 @@ class Quantity:
     maximum: float | None = None
     bare_minimum: float | None = None
     example: str = ""
+    words: tuple[str, ...] = ()  # words accepted besides a number, kept as they are
 
-    def convert(self, value: object) -> float:
-        """`value` in `unit`; raises PydanticCustomError."""
+    def convert(self, value: object) -> float | str:
+        """`value` in `unit`, or one of `words`; raises PydanticCustomError."""
+        if isinstance(value, str) and value in self.words:
+            return value
         try:
             number = self._number(value)
         except UnitError as error:
-            raise refuse(error.message, error.allowed, error.suggestion) from None
+            allowed = " or ".join((*self.words, error.allowed)) if self.words and error.allowed else error.allowed
+            raise refuse(error.message, allowed, error.suggestion) from None
         if (self.minimum is not None and number < self.minimum) or (self.above is not None and number <= self.above):
             raise refuse(f"{_show(value)} is too small", self._range())
         if self.maximum is not None and number > self.maximum:
@@ -95,7 +99,7 @@ class Quantity:
         text: dict[str, Any] = {"type": "string", "pattern": r"^\s*[+-]?[0-9.]"}
         if self.example:
             text["examples"] = [self.example]
-        result: JsonSchemaValue = {"anyOf": [number, text]}
+        result: JsonSchemaValue = {"anyOf": [number, text, *({"const": word} for word in self.words)]}
         if self.unit:
             result["x-unit"] = self.unit
         return result
@@ -135,9 +139,7 @@ MiB = Annotated[float, Quantity(D.BYTES, "MiB", 2.0**20, minimum=0, example="200
 Hours = Annotated[float, Quantity(D.TIME, "h", 3600.0, above=0, example="12 h")]
 Days = Annotated[float, Quantity(D.TIME, "d", 86400.0, above=0, example="28 d")]
 KilowattHours = Annotated[float, Quantity(D.ENERGY, "kWh", 3.6e6, minimum=0, example="120 MWh")]
-GramsPerKilowattHour = Annotated[
-    float, Quantity(D.CARBON, "g/kWh", 1e-3 / 3.6e6, minimum=0, example="540 g/kWh")
-]
+GramsPerKilowattHour = Annotated[float, Quantity(D.CARBON, "g/kWh", 1e-3 / 3.6e6, minimum=0, example="540 g/kWh")]
 
 
 @dataclass(frozen=True, slots=True)
