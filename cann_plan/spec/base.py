@@ -21,13 +21,13 @@ class Section(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _expand(cls, data: Any) -> Any:
+    def _normalise(cls, data: Any) -> Any:
         if data is None:
             return {}
         data = cls._shorthand(data)
         if isinstance(data, dict):
             data = {k: v for k, v in data.items() if v is not None}
-            cls._consistent(data)
+            cls._contradictions(data)
         return data
 
     @classmethod
@@ -36,7 +36,7 @@ class Section(BaseModel):
         return data
 
     @classmethod
-    def _consistent(cls, data: dict[str, Any]) -> None:
+    def _contradictions(cls, data: dict[str, Any]) -> None:
         """Raise `quantity.refuse(...)` where stated keys contradict each other; values are not yet validated."""
 
     @property

@@ -73,7 +73,7 @@ class TrainingSpec(Section):
     lora: LoraSpec | None = key("low-rank adapters")
 
     @classmethod
-    def _consistent(cls, data: dict[str, Any]) -> None:
+    def _contradictions(cls, data: dict[str, Any]) -> None:
         lengths = [k for k in ("tokens", "samples", "steps", "epochs") if data.get(k) is not None]
         if len(lengths) > 1:
             raise refuse(f"{' and '.join(lengths)} both state the length of the run", "one of them")
