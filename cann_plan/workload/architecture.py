@@ -19,12 +19,14 @@ class Attention:
     head_dim: int
     qkv_bias: bool = False
     output_bias: bool = False
-    qk_norm: str = "none"  # none | head (one vector of head_dim for q, one for k) | full (over all heads)
+    qk_norm: str = "none"  # none | head (one head_dim vector for q, one for k) | full (all heads) | unit (no scale)
     window: int | None = None  # keys a query sees at most; None: all
     chunk: int | None = None  # chunked local attention (Llama 4): keys of the same chunk only
     output_gate: bool = False  # a gate as wide as the output, projected from the input (gated attention)
     sinks: bool = False  # one learned logit per head
     shared_kv: bool = False  # value projection equals key projection, or keys/values reused from an earlier layer
+    qk_norm_bias: bool = False
+    value_head_dim: int = 0  # 0: head_dim
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +55,13 @@ class LinearAttention:
     value_heads: int
     key_head_dim: int
     value_head_dim: int
-    conv_kernel: int
+    conv_kernel: int  # 0: no convolution
+    style: str = "gated_delta"  # gated_delta | lightning (MiniMax-Text-01: q, k, v and an output gate, no convolution)
 
 
 @dataclass(frozen=True, slots=True)
 class StateSpace:
-    """Mamba-2 state-space mixer."""
+    """Mamba-2 state-space mixer; with `dt_rank` a Mamba-1 mixer (heads * head_dim is the inner width)."""
 
     heads: int
     head_dim: int
@@ -67,6 +70,8 @@ class StateSpace:
     conv_kernel: int
     conv_bias: bool = True
     proj_bias: bool = False
+    dt_rank: int = 0  # Mamba-1: rank of the step-size projection; 0: Mamba-2
+    inner_norms: bool = False  # Jamba: normalisation of the step size and of the B and C projections
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +122,7 @@ class LayerKind:
     ffn: Ffn
     norms: int = 2
     parallel_block: bool = False  # attention and feed-forward read the same input (Falcon, GPT-NeoX)
+    extra_parameters: int = 0  # learned values of the layer outside mixer, feed-forward and norms
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +147,9 @@ class Architecture:
     dropout: bool = False
     encoder: bool = False  # bidirectional attention (BERT)
     extra_note: str = ""
+    norm_scale: bool = True  # False: normalisation without learned values (OLMo)
+    embedding_dim: int = 0  # width of the token embedding where it is projected to `hidden` (OPT-350M); 0: hidden
+    token_types: int = 0  # rows of a token-type table (BERT)
 
     @property
     def layers(self) -> int:
