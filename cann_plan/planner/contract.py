@@ -88,7 +88,7 @@ class ErrorItem(TypedDict):
     column: int | None
     path: str | None
     message: str
-    allowed: list[Json] | None
+    allowed: str | list[str] | None
     suggestion: str | None
 
 

@@ -1,0 +1,53 @@
+"""`cann-plan schema`: JSON Schemas of the plan file and of every output."""
+
+from typing import Annotated
+
+import typer
+
+from cann_plan.cli import options
+
+
+def _names() -> list[str]:
+    from cann_plan.planner.contract import DOCUMENTS
+
+    return ["plan", *DOCUMENTS]
+
+
+def _complete(incomplete: str) -> list[str]:
+    return [name for name in _names() if name.startswith(incomplete)]
+
+
+def command(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="[NAME]",
+            autocompletion=_complete,
+            help="`plan` for the plan file, else a command, or `error` for the error document.",
+        ),
+    ] = "plan",
+    output: options.Output = None,
+) -> int:
+    """Print the JSON Schema of a plan or an output.
+
+    Point an editor at the plan's schema to get completion and checking while writing a plan.
+    """
+    from difflib import get_close_matches
+
+    from cann_plan.cli.failure import InputError
+    from cann_plan.cli.output import write_text
+    from cann_plan.report import json_text
+
+    if name == "plan":
+        from cann_plan.spec.schema import plan_schema
+
+        write_text(json_text.write(plan_schema()), output)
+        return 0
+    if name not in _names():
+        close = get_close_matches(name, _names(), n=1)
+        message = f"no schema named {name!r}; allowed: {', '.join(_names())}"
+        raise InputError(message, suggestion=close[0] if close else None)
+    from cann_plan.report.json_schema import document_schema
+
+    write_text(json_text.write(document_schema(name)), output)
+    return 0

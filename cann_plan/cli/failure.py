@@ -1,0 +1,164 @@
+"""What goes wrong, said in one block per problem on stderr, as text or as the error document."""
+
+import errno
+import json
+import os
+import re
+import sys
+import traceback
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from cann_plan.planner.contract import ErrorDocument, ErrorItem
+
+
+class InputError(Exception):
+    """Wrong input found by the command line itself, such as an option value."""
+
+    def __init__(self, message: str, *, file: str | None = None, suggestion: str | None = None) -> None:
+        super().__init__(message)
+        self.items = [error_item(message, file=file, suggestion=suggestion)]
+
+
+def error_item(
+    message: str,
+    *,
+    file: str | None = None,
+    line: int | None = None,
+    column: int | None = None,
+    path: str | None = None,
+    allowed: str | Iterable[Any] | None = None,
+    suggestion: str | None = None,
+) -> ErrorItem:
+    """One problem as the contract has it."""
+    return {
+        "file": file,
+        "line": line,
+        "column": column,
+        "path": path,
+        "message": message,
+        "allowed": allowed if isinstance(allowed, str) else [str(value) for value in allowed] if allowed else None,
+        "suggestion": suggestion,
+    }
+
+
+def input_errors(error: BaseException) -> list[ErrorItem] | None:
+    """The problems in `error` if the input is to blame, None if we are."""
+    if isinstance(error, InputError):
+        return error.items
+    problems = spec_problems(error)
+    if problems is not None:
+        return problems
+    if hasattr(error, "format_message"):  # click's and typer's usage errors
+        return [_usage_item(error)]
+    if isinstance(error, OSError) and error.filename is not None:
+        return [error_item(error.strerror or str(error), file=os.fsdecode(error.filename))]
+    return None
+
+
+def spec_problems(error: BaseException) -> list[ErrorItem] | None:
+    """The located problems of a `SpecError`, None for any other exception."""
+    # Looked up, not imported: an error can only be a SpecError if somebody has loaded that module.
+    module = sys.modules.get("cann_plan.spec.errors")
+    if module is None or not isinstance(error, module.SpecError):
+        return None
+    return [
+        error_item(
+            problem.message,
+            file=str(problem.file) if problem.file is not None else None,
+            line=problem.line,
+            column=problem.column,
+            path=problem.path or None,
+            allowed=problem.allowed,
+            suggestion=problem.suggestion,
+        )
+        for problem in error.problems
+    ]
+
+
+def _usage_item(error: Any) -> ErrorItem:
+    message = str(error.format_message()).strip().replace("Value error, ", "").rstrip(".")
+    suggestion = None
+    option = getattr(error, "option_name", None)
+    if option is not None and type(error).__name__ == "NoSuchOption":
+        message = f"no such option: {option}"
+        suggestion = next(iter(getattr(error, "possibilities", None) or _close_options(error, str(option))), None)
+    guess = re.search(r"^(.*?)\.? Did you mean '([^']+)'", message)
+    if guess:
+        message, suggestion = guess.group(1), guess.group(2)
+    return error_item(message[:1].lower() + message[1:], suggestion=suggestion)
+
+
+def _close_options(error: Any, option: str) -> list[str]:
+    command = getattr(getattr(error, "ctx", None), "command", None)
+    known = [name for parameter in getattr(command, "params", []) for name in parameter.opts]
+    return get_close_matches(option, known, n=1)
+
+
+def usage_hint(error: BaseException) -> str | None:
+    """Which `--help` to read, for usage errors."""
+    context = getattr(error, "ctx", None)
+    path = getattr(context, "command_path", None)
+    return f"try '{path} --help'" if path else None
+
+
+def report(items: Sequence[ErrorItem], *, as_json: bool, hint: str | None = None) -> None:
+    """Print the problems on stderr."""
+    if as_json:
+        document: ErrorDocument = {"schema": "cann-plan/error/1", "errors": list(items)}
+        _print(json.dumps(document, indent=2, default=str))
+        return
+    for item in items:
+        _print(line_of(item))
+    if hint:
+        _print(hint)
+
+
+def line_of(item: ErrorItem) -> str:
+    """`file:line:column: path: what is wrong; allowed: ...; did you mean ...?`"""
+    place = item["file"] or ""
+    if place and item["line"] is not None:
+        place += f":{item['line']}"
+        if item["column"] is not None:
+            place += f":{item['column']}"
+    head = ": ".join(part for part in (place or "error", item["path"], item["message"]) if part)
+    parts = [head]
+    if item["allowed"]:
+        allowed = item["allowed"]
+        parts.append("allowed: " + (allowed if isinstance(allowed, str) else ", ".join(allowed)))
+    if item["suggestion"]:
+        parts.append(f"did you mean {item['suggestion']}?")
+    return "; ".join(parts)
+
+
+def report_bug(error: BaseException, *, as_json: bool) -> None:
+    """One line that asks for a report; the traceback only with CANN_PLAN_DEBUG=1."""
+    debug = os.environ.get("CANN_PLAN_DEBUG", "") not in ("", "0")
+    if debug:
+        _print("".join(traceback.format_exception(error)).rstrip())
+    text = " ".join(str(error).split())[:300]
+    message = f"internal error ({type(error).__name__}: {text}); this is a bug of cann-plan, please report it"
+    if not debug:
+        message += " with the plan and the output of the same command under CANN_PLAN_DEBUG=1"
+    report([error_item(message)], as_json=as_json)
+
+
+def wants_json(argv: Sequence[str]) -> bool:
+    """Whether the command line asks for JSON, read without parsing since parsing may be what failed."""
+    return any(
+        argument == "--format=json" or (argument in ("--format", "-f") and argv[index + 1 : index + 2] == ["json"])
+        for index, argument in enumerate(argv)
+    )
+
+
+def is_broken_pipe(error: BaseException) -> bool:
+    """Whether the reader of our output went away."""
+    return isinstance(error, BrokenPipeError) or (isinstance(error, OSError) and error.errno == errno.EPIPE)
+
+
+def _print(text: str) -> None:
+    try:
+        print(text, file=sys.stderr)
+    except UnicodeEncodeError:
+        print(text.encode("ascii", "backslashreplace").decode("ascii"), file=sys.stderr)

@@ -1,0 +1,46 @@
+"""Options that several commands share."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class OutputFormat(StrEnum):
+    """How a document is written."""
+
+    TABLE = "table"
+    JSON = "json"
+    CSV = "csv"
+    MARKDOWN = "markdown"
+
+
+def complete_cluster(incomplete: str) -> list[str]:
+    """Cluster presets that start with `incomplete`."""
+    from cann_plan.cli.plans import preset_names
+
+    return [name for name in preset_names("clusters") if name.startswith(incomplete)]
+
+
+Plan = Annotated[str, typer.Argument(metavar="PLAN", help="Plan file, preset name, or - for standard input.")]
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster", metavar="NAME", help="Cluster preset that replaces the plan's.", autocompletion=complete_cluster
+    ),
+]
+Devices = Annotated[int | None, typer.Option("--devices", metavar="N", min=1, help="Number of devices.")]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="PATH=VALUE", help="Override a value, e.g. training.tokens=2e12. Repeatable."),
+]
+Format = Annotated[
+    OutputFormat | None,
+    typer.Option("--format", "-f", help="Output format (default: table, or the ending of --output)."),
+]
+Output = Annotated[
+    Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to FILE instead of standard output.")
+]
+Explain = Annotated[bool, typer.Option("--explain", help="Show every number with its formula, inputs and source.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the answer only; no progress.")]
