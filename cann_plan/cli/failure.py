@@ -6,7 +6,7 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -16,9 +16,11 @@ from cann_plan.planner.contract import ErrorDocument, ErrorItem
 class InputError(Exception):
     """Wrong input found by the command line itself, such as an option value."""
 
-    def __init__(self, message: str, *, file: str | None = None, suggestion: str | None = None) -> None:
+    def __init__(
+        self, message: str, *, file: str | None = None, allowed: str | None = None, suggestion: str | None = None
+    ) -> None:
         super().__init__(message)
-        self.items = [error_item(message, file=file, suggestion=suggestion)]
+        self.items = [error_item(message, file=file, allowed=allowed, suggestion=suggestion)]
 
 
 def error_item(
@@ -28,7 +30,7 @@ def error_item(
     line: int | None = None,
     column: int | None = None,
     path: str | None = None,
-    allowed: str | Iterable[Any] | None = None,
+    allowed: str | None = None,
     suggestion: str | None = None,
 ) -> ErrorItem:
     """One problem as the contract has it."""
@@ -38,7 +40,7 @@ def error_item(
         "column": column,
         "path": path,
         "message": message,
-        "allowed": allowed if isinstance(allowed, str) else [str(value) for value in allowed] if allowed else None,
+        "allowed": allowed,
         "suggestion": suggestion,
     }
 
@@ -63,18 +65,21 @@ def spec_problems(error: BaseException) -> list[ErrorItem] | None:
     module = sys.modules.get("cann_plan.spec.errors")
     if module is None or not isinstance(error, module.SpecError):
         return None
-    return [
+    items: list[ErrorItem] = [
         error_item(
             problem.message,
-            file=str(problem.file) if problem.file is not None else None,
+            file=problem.file,
             line=problem.line,
             column=problem.column,
-            path=problem.path or None,
+            path=problem.path,
             allowed=problem.allowed,
             suggestion=problem.suggestion,
         )
         for problem in error.problems
     ]
+    if error.omitted:
+        items.append(error_item(f"and {error.omitted} more problems"))
+    return items
 
 
 def _usage_item(error: Any) -> ErrorItem:
@@ -125,8 +130,7 @@ def line_of(item: ErrorItem) -> str:
     head = ": ".join(part for part in (place or "error", item["path"], item["message"]) if part)
     parts = [head]
     if item["allowed"]:
-        allowed = item["allowed"]
-        parts.append("allowed: " + (allowed if isinstance(allowed, str) else ", ".join(allowed)))
+        parts.append(f"allowed: {item['allowed']}")
     if item["suggestion"]:
         parts.append(f"did you mean {item['suggestion']}?")
     return "; ".join(parts)

@@ -88,7 +88,7 @@ class ErrorItem(TypedDict):
     column: int | None
     path: str | None
     message: str
-    allowed: str | list[str] | None
+    allowed: str | None
     suggestion: str | None
 
 

@@ -25,7 +25,7 @@ def plain(value: float | int | None, digits: int = 3) -> str:
     # Rounding first: 9.996 with three digits is 10.0, not 10.00.
     rounded = float(f"{size:.{digits - 1}e}")
     decimals = max(0, digits - 1 - math.floor(math.log10(rounded)))
-    return (_MINUS if value < 0 else "") + f"{rounded:,.{decimals}f}"
+    return (_MINUS if value < 0 else "") + f"{size:,.{decimals}f}"
 
 
 def seconds(value: float | None) -> str:

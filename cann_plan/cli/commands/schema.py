@@ -45,8 +45,9 @@ def command(
         return 0
     if name not in _names():
         close = get_close_matches(name, _names(), n=1)
-        message = f"no schema named {name!r}; allowed: {', '.join(_names())}"
-        raise InputError(message, suggestion=close[0] if close else None)
+        raise InputError(
+            f"no schema named {name!r}", allowed=", ".join(_names()), suggestion=close[0] if close else None
+        )
     from cann_plan.report.json_schema import document_schema
 
     write_text(json_text.write(document_schema(name)), output)

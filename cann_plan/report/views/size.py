@@ -33,7 +33,8 @@ def view(document: Mapping[str, Any], detail: Detail) -> View:
             days = time["goodput_days"] if time["goodput_days"] is not None else time["total_days"]
             lines = [
                 f"{numbers.days(days)} · {numbers.seconds(time['step_s'])} per step · "
-                f"MFU {numbers.percent(time['mfu'])} · {numbers.gib(memory['peak_gib'])} of {numbers.gib(memory['usable_gib'])} usable",
+                f"MFU {numbers.percent(time['mfu'])} · "
+                f"{numbers.gib(memory['peak_gib'])} of {numbers.gib(memory['usable_gib'])} usable",
                 layout(best["estimate"]["parallel"]),
             ]
         if binds:
