@@ -14,7 +14,7 @@ from cann_plan.cost.strategies import Strategies
 from cann_plan.workload.operators.edges import embedding_operators, head_operators
 from cann_plan.workload.operators.layer import layer_operators
 from cann_plan.workload.operators.operator import Array, Gemm, GroupedGemm, Message, Operator
-from cann_plan.workload.operators.rows import LayerRows
+from cann_plan.workload.operators.rows import CONTEXT_KINDS, LayerRows
 from cann_plan.workload.parameters import padded_vocabulary
 
 Ints = NDArray[np.int64]
@@ -50,9 +50,9 @@ def layer_block(problem: Problem, strategies: Strategies) -> LayerBlock:
         picked.micro_batch_size.astype(np.float64), picked.sequence_parallel.astype(np.float64),
     )  # fmt: skip
     count = first.shape[0]
-    kinds = [2, 0]  # context kinds whose all-to-all groups are a part of the context group
-    ulysses = np.where(picked.context_kind == 1, picked.context, picked.ulysses)
-    ulysses = np.where(np.isin(picked.context_kind, kinds) & (picked.context_kind == 0), 1, ulysses)
+    kind = picked.context_kind
+    hybrid = np.where(kind == CONTEXT_KINDS.index("hybrid"), picked.ulysses, 1)
+    ulysses = np.where(kind == CONTEXT_KINDS.index("ulysses"), picked.context, hybrid)
     groups = layer_groups(
         picked.tensor, picked.context, ulysses, picked.expert, picked.expert_tensor, nested=problem.nested_experts
     )

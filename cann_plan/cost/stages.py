@@ -66,9 +66,9 @@ def chunk_sizes(layers: int, pipeline: int, virtual: int, split: tuple[int, ...]
     stages = np.asarray(split, np.int64)
     if stages.shape[0] == chunks:
         return stages
-    base = stages // virtual
-    rest = stages - base * virtual
-    return np.concatenate([base + (rest > chunk) for chunk in range(virtual)])
+    each = stages // virtual
+    left = stages - each * virtual
+    return np.concatenate([each + (left > chunk) for chunk in range(virtual)])
 
 
 def stage_table(

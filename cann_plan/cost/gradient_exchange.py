@@ -1,0 +1,150 @@
+"""What follows the last backward: gradient exchange, optimizer step, parameter gather; and fully sharded traffic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cann_plan.cost.groups import Group, exchange_seconds
+from cann_plan.cost.problem import Problem
+from cann_plan.cost.rank_state import RankState
+from cann_plan.cost.stages import StageTable
+from cann_plan.cost.strategies import Strategies
+from cann_plan.hardware.vector import optimizer_seconds
+from cann_plan.workload.operators.operator import Array
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """Seconds, (n,): exposed gradient exchange and parameter gather, optimizer, exposed fully-sharded traffic over
+    all micro-batches, and what of the exchange is hidden.
+    """
+
+    exchange: Array
+    optimizer: Array
+    sharded: Array
+    hidden: Array
+
+
+def finish_seconds(
+    problem: Problem, strategies: Strategies, state: RankState, table: StageTable, stage_forward: Array,
+    stage_backward: Array, send: Array, micro_batches: Ints,
+) -> Finish:  # fmt: skip
+    """Exposed seconds after the pipeline.
+
+    A rank r > 0 finishes its last backward while stages before it still drain, so its exchange hides behind that
+    drain; the step ends when the slowest rank is done. With overlap, gradient buckets hide behind the last
+    micro-batch's backward except a share that never hides (first bucket, last layers).
+    """
+    s = strategies
+    stage = s.zero_stage[:, None]
+    ranks = table.candidates
+    forward, backward = stage_forward[:, ranks], stage_backward[:, ranks]
+    drain = np.concatenate(
+        [np.zeros((len(s), 1)), np.cumsum(stage_backward + send[:, None], axis=1)[:, :-1]], axis=1
+    )[:, ranks]  # fmt: skip
+    reduce_bytes = problem.states.reduce * problem.trainable_fraction
+    gather_bytes = problem.states.gather * problem.trainable_fraction
+    unsharded = np.where(stage == 0, 1.0, 0.0)
+    one_two = np.where((stage == 1) | (stage == 2), 1.0, 0.0)
+    reduce = _both(problem, state, "all_reduce", reduce_bytes) * unsharded
+    reduce = reduce + _both(problem, state, "reduce_scatter", reduce_bytes) * one_two
+    gather = _both(problem, state, "all_gather", gather_bytes) * one_two
+    reduce = reduce + _tied_embedding(problem, strategies, state, table)
+    share = problem.compute.stack.gradient_exposed
+    exposed = reduce
+    if problem.overlap.grad_reduce:
+        exposed = np.maximum(reduce * share, reduce - backward)
+    exposed_gather = gather
+    if problem.overlap.param_gather:
+        exposed_gather = np.maximum(gather * share, gather - forward)
+    waits = np.maximum(exposed - drain, 0.0)
+    exchange = np.max(waits, axis=1) + np.max(exposed_gather, axis=1)
+    hidden = np.max(reduce + gather, axis=1) - exchange
+    optimizer = np.max(_optimizer(problem, s, state), axis=1)
+    sharded, sharded_hidden = _fully_sharded(problem, s, state, forward, backward, micro_batches)
+    return Finish(exchange, optimizer, sharded, np.maximum(hidden, 0.0) + sharded_hidden)
+
+
+def _both(problem: Problem, state: RankState, operation: str, per_parameter: float) -> Array:
+    """Seconds of exchanging dense parameters over their group and experts over theirs, (n, J)."""
+    columns = []
+    for column in range(state.dense.shape[1]):
+        dense = exchange_seconds(
+            problem.communication, state.dense_group, operation, state.dense[:, column] * per_parameter
+        )
+        expert = state.expert[:, column] * per_parameter
+        if expert.any():
+            dense = dense + exchange_seconds(problem.communication, state.expert_group, operation, expert)
+        columns.append(dense)
+    return np.stack(columns, axis=1)
+
+
+def _tied_embedding(problem: Problem, strategies: Strategies, state: RankState, table: StageTable) -> Array:
+    """Gradient all-reduce of a tied table between the first and the last stage, (n, J)."""
+    width = table.candidates.shape[0]
+    if not problem.architecture.tied_embeddings or table.pipeline == 1:
+        return np.zeros((len(strategies), width))
+    s = strategies
+    size = problem.architecture.vocabulary * problem.architecture.hidden / s.tensor * problem.states.reduce
+    block = problem.devices // s.pipeline if problem.pipeline_outermost else s.tensor * s.context
+    two = np.full_like(s.tensor, 2)
+    one = np.ones_like(s.tensor)
+    group = Group(two, block * (s.pipeline - 1), one, one)
+    seconds = exchange_seconds(problem.communication, group, "all_reduce", size)
+    edge = (table.candidates == 0) | (table.candidates == table.pipeline - 1)
+    result: Array = seconds[:, None] * edge[None, :]
+    return result
+
+
+def _optimizer(problem: Problem, s: Strategies, state: RankState) -> Array:
+    """Seconds of the optimizer on the local shard of parameters, (n, J)."""
+    shard = np.where(s.shard_group > 0, s.shard_group, state.dense_group.ranks)
+    ways = np.minimum(state.dense_group.ranks, shard).astype(np.float64)[:, None]
+    expert_ways = np.minimum(state.expert_group.ranks, shard).astype(np.float64)[:, None]
+    sharded = s.zero_stage[:, None] >= 1
+    local = np.where(sharded, state.dense / ways + state.expert / expert_ways, state.dense + state.expert)
+    local = local * problem.trainable_fraction
+    return optimizer_seconds(problem.compute.device, local, problem.states.optimizer_traffic)
+
+
+def _fully_sharded(
+    problem: Problem, s: Strategies, state: RankState, forward: Array, backward: Array, micro_batches: Ints
+) -> tuple[Array, Array]:
+    """Exposed and hidden seconds of parameter gathers and gradient scatters of ZeRO-3 / FSDP, (n,).
+
+    Every micro-batch gathers parameters in forward and again in backward and scatters gradients; layer-wise
+    prefetch hides them behind the layers' compute as far as that lasts, except a share for the first layer.
+    """
+    active = s.zero_stage >= 3
+    zero = np.zeros(len(s))
+    if not active.any():
+        return zero, zero
+    states, share = problem.states, problem.compute.stack.gradient_exposed
+    shard = np.where(s.shard_group > 0, np.minimum(s.shard_group, state.dense_group.ranks), state.dense_group.ranks)
+    group = Group(shard, state.dense_group.stride, np.ones_like(shard), np.ones_like(shard))
+    copies = state.dense_group.ranks // np.maximum(shard, 1)
+    replicas = Group(copies, state.dense_group.stride * shard, np.ones_like(shard), np.ones_like(shard))
+    gather, scatter, across = [], [], []
+    for column in range(state.dense.shape[1]):
+        parameters = state.dense[:, column] + state.expert[:, column]
+        gather.append(exchange_seconds(problem.communication, group, "all_gather", parameters * states.gather))
+        trained = parameters * problem.trainable_fraction
+        scatter.append(exchange_seconds(problem.communication, group, "reduce_scatter", trained * states.reduce))
+        across.append(exchange_seconds(problem.communication, replicas, "all_reduce", trained / shard * states.reduce))
+    gathers, scatters, replica = np.stack(gather, 1), np.stack(scatter, 1), np.stack(across, 1)
+    total_forward = gathers
+    total_backward = gathers + scatters
+    exposed_forward = np.maximum(total_forward * share, total_forward - forward)
+    exposed_backward = np.maximum(total_backward * share, total_backward - backward)
+    slots = micro_batches.astype(np.float64)
+    exposed = np.max(exposed_forward + exposed_backward, axis=1) * slots
+    total = np.max(total_forward + total_backward, axis=1) * slots
+    last = np.max(replica, axis=1)
+    exposed = np.where(active, exposed + last * share, 0.0)
+    total = np.where(active, total + last, 0.0)
+    return exposed, np.maximum(total - exposed, 0.0)

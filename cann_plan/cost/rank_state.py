@@ -1,0 +1,90 @@
+"""Parameters and training states held by the candidate ranks of a group of strategies, and their gradient traffic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cann_plan.cost.groups import Group, data_groups
+from cann_plan.cost.layer_block import LayerBlock
+from cann_plan.cost.problem import Problem
+from cann_plan.cost.stages import StageTable
+from cann_plan.cost.strategies import Strategies
+from cann_plan.workload.operators.operator import Array
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class RankState:
+    """Per strategy and candidate rank, shape (n, J): parameters on the device and bytes of each training state.
+
+    `dense_group`, `expert_group`: gradient groups (n,). `largest_layer` (n, J): parameters of the largest layer, which
+    fully sharded training gathers whole.
+    """
+
+    dense: Array
+    expert: Array
+    weights: Array
+    gradients: Array
+    optimizer: Array
+    gathered: Array
+    dense_group: Group
+    expert_group: Group
+
+
+def rank_state(problem: Problem, strategies: Strategies, block: LayerBlock, row: Ints, table: StageTable) -> RankState:
+    """Parameters by rank from the stage table, bytes by the states' sharding degrees.
+
+    ZeRO stage 1 shards optimizer states, 2 also gradients, 3 also weights, over the gradient group (or the shard
+    group when smaller).
+    """
+    kinds = len(problem.architecture.kinds)
+    ranks = table.candidates
+    per_rank = table.counts.reshape(kinds, table.virtual, table.pipeline).sum(axis=1)[:, ranks]  # (K, J)
+    count, width = row.shape[0], ranks.shape[0]
+    dense = np.zeros((count, width))
+    expert = np.zeros((count, width))
+    largest = np.zeros((count, width))
+    for kind in range(kinds):
+        present = per_rank[kind].astype(np.float64)
+        local = block.dense[kind][row][:, None]
+        routed = block.expert[kind][row][:, None]
+        dense = dense + present * local
+        expert = expert + present * routed
+        largest = np.maximum(largest, np.where(present > 0.0, local + routed, 0.0))
+    first = (ranks == 0).astype(np.float64)
+    last = (ranks == table.pipeline - 1).astype(np.float64)
+    hidden = float(problem.architecture.hidden)
+    head = block.dense[kinds + 1][row]
+    if problem.architecture.tied_embeddings and table.pipeline == 1:
+        head = np.full_like(head, hidden)
+    dense = dense + first * block.dense[kinds][row][:, None] + last * head[:, None]
+    s = strategies
+    dense_group, expert_group = data_groups(
+        s.tensor, s.context, s.data, s.pipeline, s.expert, s.expert_tensor,
+        nested=problem.nested_experts, pipeline_outermost=problem.pipeline_outermost,
+    )  # fmt: skip
+    shard = np.where(s.shard_group > 0, s.shard_group, dense_group.ranks)
+    dense_ways = np.minimum(dense_group.ranks, shard).astype(np.float64)[:, None]
+    expert_ways = np.minimum(expert_group.ranks, shard).astype(np.float64)[:, None]
+    stage = s.zero_stage[:, None]
+    states = problem.states
+
+    def sized(per_parameter: float, sharded_from: int) -> Array:
+        parts = stage >= sharded_from
+        whole = dense + expert
+        split = dense / dense_ways + expert / expert_ways
+        held: Array = np.where(parts, split, whole)
+        return held * (per_parameter * problem.trainable_fraction)
+
+    parts = dense / dense_ways + expert / expert_ways
+    base = problem.frozen_states if problem.trainable_fraction < 1.0 else states.weight
+    weights = base * np.where(stage >= 3, parts, dense + expert)
+    gathered = np.where((stage >= 3) & (dense_ways > 1.0), 2.0 * largest * states.live, 0.0)
+    return RankState(
+        dense, expert, weights, sized(states.gradient, 2), sized(states.optimizer, 1), gathered, dense_group,
+        expert_group,
+    )  # fmt: skip
