@@ -25,7 +25,7 @@ DEVICE_SCHEMA: Final = "cann-plan/device/1"
 CountUnit = Literal["die", "package"]
 Family = Literal[
     "ascend-910a", "ascend-a2", "ascend-a3", "ascend-a5", "volta", "turing", "ampere", "ada", "hopper", "blackwell",
-    "cdna2", "cdna3", "cdna4", "tpu-v3", "tpu-v4", "tpu-v5", "tpu-v6", "gaudi", "other",
+    "cdna2", "cdna3", "cdna4", "tpu-v3", "tpu-v4", "tpu-v5", "tpu-v6", "tpu-v7", "gaudi", "other",
 ]  # fmt: skip
 
 # Block-scaled and vendor formats that run at the rate of the plain format, on the families that scale them in hardware.

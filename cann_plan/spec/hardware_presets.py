@@ -66,6 +66,7 @@ DEFAULT_CLUSTERS: Final[Mapping[str, str]] = {
     "tpu-v5e": "tpu-v5e",
     "tpu-v5p": "tpu-v5p",
     "tpu-v6e": "tpu-v6e",
+    "tpu-v7x": "tpu-v6e",
     "gaudi2-96g": "gaudi2-8",
     "gaudi3-128g": "gaudi3-8",
 }
