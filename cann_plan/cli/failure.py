@@ -12,6 +12,12 @@ from typing import Any
 
 from cann_plan.planner.contract import ErrorDocument, ErrorItem
 
+# Errors of floors below that blame the input, with `message`, and where they know them `path`, `allowed`, `suggestion`.
+_INPUT_ERRORS = (
+    ("cann_plan.planner.assumptions", "PlanError"),
+    ("cann_plan.planner.presets", "PresetError"),
+)
+
 
 class InputError(Exception):
     """Wrong input found by the command line itself, such as an option value."""
@@ -54,6 +60,16 @@ def input_errors(error: BaseException) -> list[ErrorItem] | None:
         return problems
     if hasattr(error, "format_message"):  # click's and typer's usage errors
         return [_usage_item(error)]
+    for module, name in _INPUT_ERRORS:
+        if _is_a(error, module, name):
+            return [
+                error_item(
+                    str(getattr(error, "message", error)),
+                    path=getattr(error, "path", None),
+                    allowed=getattr(error, "allowed", None),
+                    suggestion=getattr(error, "suggestion", None),
+                )
+            ]
     if isinstance(error, OSError) and error.filename is not None:
         return [error_item(error.strerror or str(error), file=os.fsdecode(error.filename))]
     return None
@@ -61,10 +77,9 @@ def input_errors(error: BaseException) -> list[ErrorItem] | None:
 
 def spec_problems(error: BaseException) -> list[ErrorItem] | None:
     """The located problems of a `SpecError`, None for any other exception."""
-    # Looked up, not imported: an error can only be a SpecError if somebody has loaded that module.
-    module = sys.modules.get("cann_plan.spec.errors")
-    if module is None or not isinstance(error, module.SpecError):
+    if not isinstance(error, Exception) or not _is_a(error, "cann_plan.spec.errors", "SpecError"):
         return None
+    problems, omitted = error.problems, error.omitted  # type: ignore[attr-defined]
     items: list[ErrorItem] = [
         error_item(
             problem.message,
@@ -75,11 +90,17 @@ def spec_problems(error: BaseException) -> list[ErrorItem] | None:
             allowed=problem.allowed,
             suggestion=problem.suggestion,
         )
-        for problem in error.problems
+        for problem in problems
     ]
-    if error.omitted:
-        items.append(error_item(f"and {error.omitted} more problems"))
+    if omitted:
+        items.append(error_item(f"and {omitted} more problems"))
     return items
+
+
+def _is_a(error: BaseException, module: str, name: str) -> bool:
+    # Looked up, not imported: nobody can have raised the error of a module that is not loaded.
+    kind = getattr(sys.modules.get(module), name, None)
+    return kind is not None and isinstance(error, kind)
 
 
 def _usage_item(error: Any) -> ErrorItem:

@@ -18,12 +18,27 @@ class OutputFormat(StrEnum):
 
 def complete_cluster(incomplete: str) -> list[str]:
     """Cluster presets that start with `incomplete`."""
-    from cann_plan.cli.plans import preset_names
+    from cann_plan.planner.presets import names
 
-    return [name for name in preset_names("clusters") if name.startswith(incomplete)]
+    return [name for name in names("clusters") if name.startswith(incomplete)]
 
 
-Plan = Annotated[str, typer.Argument(metavar="PLAN", help="Plan file, preset name, or - for standard input.")]
+def complete_plan(incomplete: str) -> list[str]:
+    """Plan presets and YAML files that start with `incomplete`."""
+    from cann_plan.planner.presets import names
+
+    folder = Path(incomplete).parent
+    files = [str(path) + ("/" if path.is_dir() else "") for path in sorted(folder.glob("*"))] if folder.is_dir() else []
+    wanted = [name for name in files if name.endswith(("/", ".yaml", ".yml", ".json"))]
+    return [name for name in [*names("plans"), *wanted] if name.startswith(incomplete)]
+
+
+Plan = Annotated[
+    str,
+    typer.Argument(
+        metavar="PLAN", help="Plan file, preset name, or - for standard input.", autocompletion=complete_plan
+    ),
+]
 Cluster = Annotated[
     str | None,
     typer.Option(

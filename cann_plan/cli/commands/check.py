@@ -19,7 +19,10 @@ class CheckFormat(StrEnum):
 
 
 def command(
-    plans: Annotated[list[str], typer.Argument(metavar="PLAN...", help="Plan files, preset names, or -.")],
+    plans: Annotated[
+        list[str],
+        typer.Argument(metavar="PLAN...", help="Plan files, preset names, or -.", autocompletion=options.complete_plan),
+    ],
     cluster: options.Cluster = None,
     devices: options.Devices = None,
     set_: options.Overrides = None,
@@ -35,7 +38,7 @@ def command(
     Limits are those in each plan's `limits:` section; add or change one with `--set limits.days=30`. Exit code 0 when
     every plan passes, 1 when one fails, 2 when a file is no valid plan (the others are still checked).
     """
-    from cann_plan.cli.failure import report, spec_problems
+    from cann_plan.cli.failure import input_errors, report
     from cann_plan.cli.output import emit, write_text
     from cann_plan.cli.plans import estimate_document, load
     from cann_plan.cli.progress import progress
@@ -49,7 +52,7 @@ def command(
                 document = estimate_document(load(source, cluster, devices, set_))
                 checked.append(Checked(source, document))  # type: ignore[arg-type]
             except Exception as error:
-                found = spec_problems(error)
+                found = input_errors(error)
                 if found is None:
                     raise
                 problems += found

@@ -1,0 +1,147 @@
+"""Where output goes and in what shape: pipe, file, terminal."""
+
+import csv
+import io
+import json
+import os
+import signal
+import stat
+import subprocess
+from pathlib import Path
+
+import jsonschema
+import pexpect
+import pytest
+
+from cann_plan.report.json_schema import document_schema
+
+from .conftest import COMMAND, Run, environment
+
+LIST = ("presets", "list", "clusters")
+
+
+def in_terminal(arguments: tuple[str, ...], columns: int = 100, **changes: str | None) -> str:
+    """What `cann-plan` writes to a pseudo-terminal."""
+    child = pexpect.spawn(
+        COMMAND[0],
+        [*COMMAND[1:], *arguments],
+        env=environment(**changes),
+        dimensions=(50, columns),
+        encoding="utf-8",
+        timeout=60,
+    )
+    text = child.read()
+    child.close()
+    assert child.exitstatus == 0
+    return text.replace("\r\n", "\n")
+
+
+def test_a_pipe_gets_no_colour_and_stderr_stays_empty(run: Run) -> None:
+    done = run(*LIST)
+    assert "\x1b" not in done.stdout
+    assert done.stderr == ""
+    assert max(map(len, done.stdout.splitlines())) <= 100
+
+
+def test_a_terminal_gets_colour_unless_it_says_no() -> None:
+    assert "\x1b[" in in_terminal(LIST)
+    assert "\x1b" not in in_terminal(LIST, NO_COLOR="1")
+    assert "\x1b" not in in_terminal(LIST, TERM="dumb")
+
+
+@pytest.mark.parametrize("columns", [80, 100])
+def test_a_terminal_s_width_is_kept(columns: int) -> None:
+    lines = in_terminal(LIST, columns, NO_COLOR="1").splitlines()
+    assert max(map(len, lines)) <= columns
+
+
+def test_a_terminal_without_unicode_gets_ascii(run: Run) -> None:
+    done = run(*LIST, env=environment(PYTHONIOENCODING="ascii"))
+    assert done.returncode == 0
+    assert done.stdout.isascii()
+
+
+def test_json_csv_and_markdown_parse(run: Run) -> None:
+    document = json.loads(run(*LIST, "--format", "json").stdout)
+    jsonschema.validate(document, document_schema("presets", strict=True))
+    rows = list(csv.DictReader(io.StringIO(run(*LIST, "--format", "csv").stdout)))
+    assert [row["name"] for row in rows] == [item["name"] for item in document["presets"]]
+    table = run(*LIST, "--format", "markdown").stdout.splitlines()
+    assert len(table) == len(rows) + 2
+    assert {line.replace("\\|", "").count("|") for line in table} == {4}
+
+
+def test_json_is_ascii_safe(run: Run) -> None:
+    name = "cann-plan/preset/1"
+    done = run("presets", "show", "source-130b", "--format", "json", env=environment(PYTHONIOENCODING="ascii"))
+    assert json.loads(done.stdout)["schema"] == name
+
+
+def test_the_ending_of_the_file_chooses_the_format(run: Run, tmp_path: Path) -> None:
+    assert run(*LIST, "--output", "list.json").stdout == ""
+    assert json.loads((tmp_path / "list.json").read_text(encoding="utf-8"))["schema"] == "cann-plan/presets/1"
+    run(*LIST, "--output", "list.md")
+    assert (tmp_path / "list.md").read_text(encoding="utf-8").startswith("| Kind |")
+
+
+def test_a_file_is_replaced_whole_and_keeps_its_mode(run: Run, tmp_path: Path) -> None:
+    target = tmp_path / "list.txt"
+    target.write_text("old")
+    target.chmod(0o640)
+    before = target.stat().st_ino
+    run(*LIST, "--output", str(target))
+    assert target.read_text(encoding="utf-8") == run(*LIST).stdout
+    assert stat.S_IMODE(target.stat().st_mode) == 0o640
+    assert target.stat().st_ino != before  # a new file took the name: no reader ever sees half a document
+    assert [path.name for path in tmp_path.iterdir()] == ["list.txt"]
+
+
+def test_a_failed_command_leaves_the_old_file(run: Run, tmp_path: Path) -> None:
+    target = tmp_path / "out.json"
+    target.write_text("old")
+    assert run("presets", "list", "nothing", "--output", str(target)).returncode == 2
+    assert target.read_text() == "old"
+
+
+def test_a_file_that_cannot_be_written_is_exit_2(run: Run) -> None:
+    done = run(*LIST, "--output", "no/such/folder/out.json")
+    assert done.returncode == 2
+    assert done.stderr == "no/such/folder/out.json: cannot write: No such file or directory\n"
+
+
+def test_output_may_be_a_device(run: Run) -> None:
+    assert run(*LIST, "--output", "/dev/stdout").stdout == run(*LIST).stdout
+
+
+def test_a_reader_that_stops_reading_is_no_error(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)  # every write fails at once
+    with os.fdopen(writer, "w") as sink:
+        done = subprocess.run(
+            [*COMMAND, *LIST],
+            stdout=sink,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment(),
+            timeout=60,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_interrupting_is_exit_130_and_silent(tmp_path: Path) -> None:
+    pipe = tmp_path / "plan.yaml"
+    os.mkfifo(pipe)
+    with (
+        subprocess.Popen(
+            [*COMMAND, "estimate", str(pipe)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment(),
+        ) as process,
+        pipe.open("w"),
+    ):  # returns once the command has opened its plan and waits for the text
+        process.send_signal(signal.SIGINT)
+        shown = process.communicate(timeout=60)
+    assert (process.returncode, shown) == (130, ("", ""))
