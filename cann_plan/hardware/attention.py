@@ -21,6 +21,11 @@ QUERY_TILE = 128.0
 REFERENCE_HEAD_DIM = 128.0
 """Head dimension the efficiencies are quoted at; wider heads are not credited with more."""
 
+TENSOR_PASSES = {"forward": (1.0, 1.0), "backward": (5.5, 2.0)}
+"""Traffic of a fused kernel in units of query-plus-output and key-plus-value tensors. Forward reads q, k, v and writes
+o. Backward as in FlashAttention-2 (Dao 2023, algorithm 2): o and do for the row sums; q, k, v, do; the fp32 accumulator
+of dq zeroed, added to and converted (2 + 2 + 2 half-precision tensors); dq, dk and dv written."""
+
 UNFUSED_PASSES = {"forward": 5.5, "backward": 6.0}
 """2-byte passes over the (batch, heads, s, s) scores of unfused attention: scale and mask, softmax, dropout and the
 products' own traffic. Source: fit on published Megatron-DeepSpeed runs (BigScience, A100, 2021-2022)."""
@@ -131,16 +136,17 @@ def attention_seconds(
     keys = np.maximum(pairs / np.maximum(q, one), one)
     units = np.maximum(batch * heads * q / QUERY_TILE, 1.0 / QUERY_TILE)
     width = np.minimum((d + dv) * 0.5, REFERENCE_HEAD_DIM)
-    fill = (1.0 + fit.half_keys / keys) * (1.0 + fit.half_units / units)
+    masked = np.where(np.asarray(causal, dtype=np.bool_), fit.half_keys, 0.0)
+    fill = (1.0 + masked / keys) * (1.0 + fit.half_units / units)
     fill = fill * ((1.0 + fit.half_dim / np.maximum(width, one)) / (1.0 + fit.half_dim / REFERENCE_HEAD_DIM))
     relative = fit.backward_efficiency if phase == "backward" else 1.0
     efficiency = np.minimum(fit.efficiency * relative * as_array(rate) / fill, 1.0)
     size = ELEMENT_BYTES[dtype]
-    passes = 2.0 if phase == "backward" else 1.0  # backward reads q, k, v, o, do and writes dq, dk, dv
-    moved = size * passes * batch * (heads * q * (d + dv) + kv_heads * kv * (d + dv))
+    q_passes, kv_passes = TENSOR_PASSES[phase]
+    moved = size * batch * (d + dv) * (q_passes * heads * q + kv_passes * kv_heads * kv)
     compute = flops / (peak * efficiency)
     memory = moved / (device.memory_bandwidth * fit.memory_efficiency)
-    return np.where(flops > 0.0, fit.launch_s + np.maximum(compute, memory), 0.0)
+    return np.where(flops > 0.0, fit.launch_s + np.sqrt(compute * compute + memory * memory), 0.0)
 
 
 def attention_outside_validity(

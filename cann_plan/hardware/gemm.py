@@ -18,6 +18,12 @@ from cann_plan.hardware.operator_model import (
     as_array,
 )
 
+RESULT_TILE = 128.0 * 128.0
+"""Elements of one result tile, the unit `half_units` counts (a common tile of cuBLAS and Ascend cube kernels)."""
+
+CAST_BYTES = 3.0
+"""Bytes moved per element of a conversion from 2 bytes to 1 (read 2, write 1)."""
+
 
 def gemm_fit(device: Device, dtype: str) -> GemmFit:
     """Constants for `dtype`.
@@ -59,10 +65,10 @@ def gemm_seconds(
     out_bytes: ArrayLike = 2.0,
     accumulate: bool = False,
     rate: ArrayLike = 1.0,
+    cast: bool = True,
 ) -> FloatArray:
-    """Seconds of `batch` products (m, k) x (k, n) under one launch.
+    """Seconds of `batch` products (m, k) x (k, n) under one launch; the form is in `GemmFit`.
 
-    t = t0 + max(2 b m n k / (peak eF) (1 + hm/m)(1 + hn/n)(1 + hk/k), bytes / (bandwidth eB)); see `GemmFit`.
     A size of zero (nothing to do on this device) costs nothing.
 
     Args:
@@ -76,6 +82,8 @@ def gemm_seconds(
         accumulate: the result is also read (gradient accumulation into fp32 main gradients).
         rate: multiplies the compute rate; comes from a software profile (an FP8 recipe, a library release).
             The product never gets faster than the dense peak.
+        cast: charge the conversion of the (m, k) operand to a 1-byte precision, where the measured call has one; False
+            where the software fuses it into the operator before.
 
     Raises:
         UnsupportedPrecision: no peak or no constants for `dtype`.
@@ -84,9 +92,11 @@ def gemm_seconds(
     peak = device.peak(dtype)
     operators = device.operators
     m, n, k, batch = as_array(m), as_array(n), as_array(k), as_array(batch)
-    efficiency = _compute_efficiency(fit, m, n, k, as_array(rate))
-    padded = 2.0 * batch * _pad(m, operators.tile) * _pad(n, operators.tile) * _pad(k, operators.tile)
-    compute = padded / (peak * efficiency)
+    tile_m, tile_n, tile_k = (_pad(size, operators.tile) for size in (m, n, k))
+    fill = _fill(tile_m, fit.half_m) * _fill(tile_n, fit.half_n) * _fill(tile_k, fit.half_k)
+    fill = fill * _fill(batch * tile_m * tile_n / RESULT_TILE, fit.half_units)
+    efficiency = np.minimum(fit.efficiency * as_array(rate) / fill, 1.0)
+    compute = 2.0 * batch * tile_m * tile_n * tile_k / (peak * efficiency)
     if operators.aligned_elements > 1:
         step = float(operators.aligned_elements)
         misaligned = (np.floor(n / step) * step != n) | (np.floor(k / step) * step != k)
@@ -96,6 +106,9 @@ def gemm_seconds(
     moved = batch * (size * (m * k + n * k) + as_array(out_bytes) * result_passes * (m * n))
     memory = moved / (device.memory_bandwidth * fit.memory_efficiency)
     seconds = fit.launch_s + np.maximum(compute, memory)
+    if cast and fit.cast_efficiency > 0.0:
+        converted = CAST_BYTES * batch * m * k
+        seconds = seconds + fit.cast_launch_s + converted / (device.memory_bandwidth * fit.cast_efficiency)
     return np.where(batch * m * n * k > 0.0, seconds, 0.0)
 
 
@@ -139,7 +152,8 @@ def grouped_gemm_seconds(
     experts, tokens, n, k = as_array(experts), as_array(tokens), as_array(n), as_array(k)
     touched = np.maximum(np.minimum(experts, tokens), 1.0)
     rows = np.maximum(tokens / touched, 1.0)
-    efficiency = _compute_efficiency(fit, rows, n, k, as_array(rate))
+    fill = _fill(rows, fit.half_m) * _fill(n, fit.half_n) * _fill(k, fit.half_k)
+    efficiency = np.minimum(fit.efficiency * as_array(rate) / fill, 1.0)
     compute = 2.0 * tokens * n * k / (peak * efficiency)
     size = ELEMENT_BYTES[dtype]
     result_passes = 2.0 if accumulate else 1.0
@@ -157,14 +171,9 @@ def grouped_gemm_outside_validity(
     return grouped_gemm_fit(device, dtype).validity.outside(rows=rows, n=n, k=k)
 
 
-def _compute_efficiency(
-    fit: GemmFit | GroupedGemmFit, m: FloatArray, n: FloatArray, k: FloatArray, rate: FloatArray
-) -> FloatArray:
-    """Fraction of peak for a shape, at most 1; zero sizes are guarded (their time is discarded)."""
-    one = np.ones(1)
-    fill = (1.0 + fit.half_m / np.maximum(m, one)) * (1.0 + fit.half_n / np.maximum(n, one))
-    fill = fill * (1.0 + fit.half_k / np.maximum(k, one))
-    return np.minimum(fit.efficiency * rate / fill, 1.0)
+def _fill(size: FloatArray, half: float) -> FloatArray:
+    """1 + half / size: the factor by which a short dimension stretches the compute time; zero sizes are discarded."""
+    return 1.0 + half / np.where(size > 0.0, size, 1.0)
 
 
 def _pad(size: FloatArray, tile: int) -> FloatArray:

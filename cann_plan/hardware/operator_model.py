@@ -73,10 +73,12 @@ class Validity:
 
 @dataclass(frozen=True, slots=True)
 class GemmFit:
-    """t = launch_s + max(FLOPs / (peak * efficiency) * fill, bytes / (bandwidth * memory_efficiency)).
+    """t = launch_s + max(FLOPs / (peak * efficiency) * fill, bytes / (bandwidth * memory_efficiency)) + cast.
 
-    fill = (1 + half_m / m)(1 + half_n / n)(1 + half_k / k): pipeline prologue and tile edges cost each dimension
-    a fixed number of elements.
+    fill = (1 + half_m / m)(1 + half_n / n)(1 + half_k / k)(1 + half_units / units): a pipeline prologue or tile edge
+    costs a dimension a fixed number of elements; units = batch * m * n / 128^2 is the number of result tiles, few of
+    which leave cores idle. cast = cast_launch_s + 3 m k / (bandwidth * cast_efficiency) is the conversion of a 2-byte
+    activation to 1 byte inside the call (2 bytes read, 1 written); efficiency 0 means that the call has none.
     """
 
     launch_s: float  # s, device-side floor of one kernel
@@ -85,6 +87,9 @@ class GemmFit:
     half_m: float  # elements
     half_n: float  # elements
     half_k: float  # elements
+    half_units: float  # result tiles of 128 x 128
+    cast_launch_s: float  # s
+    cast_efficiency: float  # fraction of nominal bandwidth
     provenance: Provenance
     validity: Validity
 
@@ -105,10 +110,12 @@ class GroupedGemmFit:
 
 @dataclass(frozen=True, slots=True)
 class AttentionFit:
-    """t = launch_s + max(FLOPs / (peak * efficiency) * fill, bytes / (bandwidth * memory_efficiency)).
+    """t = launch_s + hypot(FLOPs / (peak * efficiency) * fill, bytes / (bandwidth * memory_efficiency)).
 
-    fill = (1 + half_keys / keys)(1 + half_units / units)(1 + half_dim / d) / (1 + half_dim / 128), d at most 128;
-    keys = mean number of keys a query attends to, units = batch * heads * queries / 128 (work items of the grid).
+    fill = (1 + half_keys / keys)(1 + half_units / units)(1 + half_dim / d) / (1 + half_dim / 128), d at most 128.
+    keys = mean number of keys a query attends to; its factor is the work in masked parts of diagonal blocks, so it
+    applies under a causal mask only. units = batch * heads * queries / 128 are the work items of the grid. The
+    quadratic mean stands between a kernel that overlaps loads with products fully (maximum) and not at all (sum).
     """
 
     launch_s: float  # s
@@ -124,9 +131,9 @@ class AttentionFit:
 
 @dataclass(frozen=True, slots=True)
 class DecodeFit:
-    """Decode attention reads the cache: t = launch_s + bytes / (bandwidth * memory_efficiency * fill).
+    """Decode attention reads the cache: t = launch_s + bytes / (bandwidth * memory_efficiency) * fill.
 
-    fill = units / (units + half_units), units = batch * kv_heads * context / 128.
+    fill = 1 + half_units / units, units = batch * kv_heads * context / 128.
     """
 
     launch_s: float  # s

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -63,11 +64,13 @@ def operator_model_from(document: Mapping[str, Any]) -> OperatorModel:
     parent = load_operator_model(str(inherits["family"])) if inherits else None
 
     def section(name: str, build: Callable[[Mapping[str, Any]], Fit], inherited: Mapping[str, Fit]) -> dict[str, Fit]:
-        fits: dict[str, Fit] = {} if document.get(f"only_{name}") else {k: _mark(v) for k, v in inherited.items()}
+        fits: dict[str, Fit] = {key: _mark(fit) for key, fit in inherited.items()}
         own: Mapping[str, Mapping[str, Any]] = document.get(name, {})
         for key, entry in own.items():
             same = entry.get("same_as")
-            fits[key] = build(own[str(same)] if same else entry)
+            fits[key] = (
+                _mark(build(own[str(same)])) if same and key != "fp16" else build(own[str(same)] if same else entry)
+            )
         return fits
 
     decode = document.get("decode")
@@ -98,8 +101,6 @@ def _required(parent: OperatorModel | None, section: str) -> OperatorModel:
 
 def _mark(fit: Any) -> Any:
     """`fit` with its provenance marked as inherited from another family."""
-    from dataclasses import replace
-
     return replace(fit, provenance=replace(fit.provenance, inherited=True))
 
 
@@ -128,6 +129,9 @@ def _gemm(entry: Mapping[str, Any]) -> GemmFit:
         half_m=float(entry["half_m"]),
         half_n=float(entry["half_n"]),
         half_k=float(entry["half_k"]),
+        half_units=float(entry.get("half_units", 0.0)),
+        cast_launch_s=float(entry.get("cast_launch_s", 0.0)),
+        cast_efficiency=float(entry.get("cast_efficiency", 0.0)),
         provenance=_provenance(entry),
         validity=_validity(entry),
     )
