@@ -247,7 +247,7 @@ def _factor(text: str, number: str, unit: str, dimension: Dimension) -> float:
     if not unit:
         return 1.0
     if unit in units.ambiguous:
-        raise UnitError(f"{text!r} is ambiguous", f"write {units.ambiguous[unit]}")
+        raise UnitError(f"{text!r} is ambiguous", units.ambiguous[unit])
     if unit in units.table:
         return units.table[unit]
     if dimension in (Dimension.NUMBER, Dimension.COUNT, Dimension.FRACTION) or not units.table:

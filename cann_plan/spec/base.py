@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, model_validator
+from pydantic_core import PydanticCustomError
 
 S = TypeVar("S", bound="Section")
+
+
+class Collector:
+    """Validation context that gathers contradictions (the mapping at fault, the error) instead of raising the first."""
+
+    def __init__(self) -> None:
+        self.found: list[tuple[Any, PydanticCustomError]] = []
 
 
 class Section(BaseModel):
@@ -21,13 +29,18 @@ class Section(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _normalise(cls, data: Any) -> Any:
-        if data is None:
+    def _normalise(cls, given: Any, info: ValidationInfo) -> Any:
+        if given is None:
             return {}
-        data = cls._shorthand(data)
+        data = cls._shorthand(given)
         if isinstance(data, dict):
             data = {k: v for k, v in data.items() if v is not None}
-            cls._contradictions(data)
+            try:
+                cls._contradictions(data)
+            except PydanticCustomError as error:
+                if not isinstance(info.context, Collector):
+                    raise
+                info.context.found.append((given, error))  # so that the values of this section are checked as well
         return data
 
     @classmethod

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Literal
+
+from pydantic import Field
 
 from cann_plan.spec.base import Section, key, section
+from cann_plan.spec.cluster import ClusterSpec
 from cann_plan.spec.economics import EconomicsSpec
 from cann_plan.spec.input_pipeline import InputPipelineSpec
 from cann_plan.spec.limits import LimitsSpec
 from cann_plan.spec.memory import MemorySpec
+from cann_plan.spec.model import ModelSpec
 from cann_plan.spec.network import NetworkSpec
 from cann_plan.spec.parallel import ParallelSpec
+from cann_plan.spec.quantity import Name
 from cann_plan.spec.run import RunSpec
 from cann_plan.spec.search import SearchSpec
 from cann_plan.spec.serving import ServingSpec
@@ -21,8 +26,11 @@ from cann_plan.spec.training import TrainingSpec
 class PlanSpec(Section):
     """A plan file after presets, `extends` and overrides are resolved."""
 
-    model: Any = key("model: preset, path, or mapping with optional extends")
-    cluster: Any = key("cluster: preset, path, or mapping with optional extends and nodes")
+    schema_id: Literal["cann-plan/plan/1"] | None = Field(None, alias="schema", description="document kind")
+    name: Name | None = key("name shown in reports")
+    description: Name | None = key("what the plan is for")
+    model: ModelSpec | None = key("preset, path, Hugging Face config.json, or mapping with optional extends")
+    cluster: ClusterSpec | None = key("preset, path, or mapping with optional extends, nodes or devices")
     training: TrainingSpec = section(TrainingSpec, "what is trained, on how much data")
     parallel: ParallelSpec = section(ParallelSpec, "layout over devices; auto: found by search")
     software: SoftwareSpec = section(SoftwareSpec, "training stack")

@@ -52,7 +52,9 @@ class Quantity:
         try:
             number = self._number(value)
         except UnitError as error:
-            allowed = " or ".join((*self.words, error.allowed)) if self.words and error.allowed else error.allowed
+            allowed = self._range() if self.whole and not self.example else error.allowed
+            if self.words and allowed:
+                allowed = " or ".join((*self.words, allowed))
             raise refuse(error.message, allowed, error.suggestion) from None
         if (self.minimum is not None and number < self.minimum) or (self.above is not None and number <= self.above):
             raise refuse(f"{_show(value)} is too small", self._range())

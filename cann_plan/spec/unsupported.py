@@ -10,10 +10,12 @@ from typing import Any, Final
 
 
 class _Any:
-    """Matches every value."""
+    """Matches every value that asks for something."""
 
 
 ANY: Final = _Any()
+HARMLESS: Final = (None, False, 0, "none")
+"""Values that ask for nothing and are therefore never refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,3 +37,15 @@ UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
     Unsupported("parallel.offload.activations", "activations off the device"),
     Unsupported("parallel.offload.parameters", "parameters off the device"),
 )
+
+
+def asks(value: Any) -> bool:
+    """Whether a plain value asks for something."""
+    if isinstance(value, dict):
+        return any(asks(child) for child in value.values())
+    return value not in HARMLESS
+
+
+def refuses(row: Unsupported, value: Any) -> bool:
+    """Whether `row` refuses the plain value at its path."""
+    return asks(value) and (row.value is ANY or value == row.value)
