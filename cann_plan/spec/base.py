@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, model_validator
 from pydantic_core import PydanticCustomError
 
 S = TypeVar("S", bound="Section")
+JsonSchema = dict[str, Any]
 
 
 class Collector:
@@ -22,6 +23,9 @@ class Section(BaseModel):
 
     A key whose value is null is a key that is not stated. Sub-sections are always there, empty when not stated.
     """
+
+    accepts: ClassVar[tuple[str | JsonSchema, ...]] = ()
+    """Forms accepted besides a mapping, for the JSON Schema: a key whose values stand for the section, or a schema."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", defer_build=True, protected_namespaces=(), allow_inf_nan=False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import StrictBool
 
@@ -14,6 +14,8 @@ Pool = Literal["caching", "unified"]
 
 class MemorySpec(Section):
     """Device allocator: the pool alone, or a mapping."""
+
+    accepts: ClassVar = ("pool",)
 
     pool: Pool | None = key("caching: one allocator per device; unified: one pool shared by host and devices")
     expandable_segments: StrictBool | None = key("segments grow by virtual memory, which avoids most fragmentation")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from cann_plan.spec.base import Section, key, section
 from cann_plan.spec.quantity import AtLeastOne
@@ -21,6 +21,8 @@ Placement = Literal["contiguous", "random", "scattered"]
 class CompressionSpec(Section):
     """Compression of gradients on the wire: its kind alone, or a mapping."""
 
+    accepts: ClassVar = ("kind",)
+
     kind: CompressionKind | None = key("number format on the wire, or top_k sparsification")
     ratio: AtLeastOne | None = key("bytes without compression over bytes with; default follows from kind")
 
@@ -31,6 +33,8 @@ class CompressionSpec(Section):
 
 class NetworkSpec(Section):
     """Collective library, algorithm, routing and transport: the library alone, or a mapping."""
+
+    accepts: ClassVar = ("library",)
 
     library: Library | None = key("collective library; default that of the devices")
     algorithm: Algorithm | None = key("collective algorithm between servers; auto: the library's own selection rule")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import StrictBool
 
@@ -32,6 +32,8 @@ OFFLOADABLE = ("optimizer", "gradients", "activations", "parameters")
 class LayerSplit(Section):
     """Layers of each pipeline stage: `even`, a list, or the counts of the first and last stage."""
 
+    accepts: ClassVar = ("layers", {"const": "even"})
+
     layers: tuple[NonNegativeInt, ...] | None = key("layers of each stage (of each chunk when interleaved), in order")
     first: NonNegativeInt | None = key("layers of the first stage; the other stages share the rest evenly")
     last: NonNegativeInt | None = key("layers of the last stage; the other stages share the rest evenly")
@@ -59,6 +61,8 @@ class LayerSplit(Section):
 
 class RecomputeSpec(Section):
     """Activations that are rebuilt in backward: the policy alone, a list of modules, or a mapping."""
+
+    accepts: ClassVar = ("policy", "modules")
 
     policy: RecomputePolicy | None = key("none, selective (the listed modules) or full (whole layers)")
     modules: tuple[RecomputeModule, ...] | None = key("modules that are replayed; default core_attention")
@@ -93,6 +97,11 @@ class RecomputeSpec(Section):
 class OffloadSpec(Section):
     """Fractions kept off the device: names alone (`offload: optimizer`), a list of names, or a mapping."""
 
+    accepts: ClassVar = (
+        {"enum": [*OFFLOADABLE, "none", False]},
+        {"type": "array", "items": {"enum": list(OFFLOADABLE)}},
+    )
+
     optimizer: Fraction | None = key("fraction of optimizer states kept off the device (true: all)")
     gradients: Fraction | None = key("fraction of gradients kept off the device (true: all)")
     activations: Fraction | None = key("fraction of saved activations kept off the device (true: all)")
@@ -121,6 +130,8 @@ class OffloadSpec(Section):
 class OverlapSpec(Section):
     """Communication hidden behind computation; `overlap: true|false` states all of them."""
 
+    accepts: ClassVar = ({"type": "boolean"},)
+
     grad_reduce: StrictBool | None = key("reduce gradients bucket by bucket during backward")
     param_gather: StrictBool | None = key("gather sharded parameters ahead of their use")
     tensor: TensorOverlap | None = key(
@@ -141,6 +152,8 @@ class OverlapSpec(Section):
 
 class ParallelSpec(Section):
     """One parallel layout. `parallel: auto` leaves it to the planner."""
+
+    accepts: ClassVar = ({"const": "auto"},)
 
     tensor: PositiveInt | None = key("tensor-parallel degree")
     pipeline: PositiveInt | None = key("pipeline stages")

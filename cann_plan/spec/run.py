@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import StrictBool
 
@@ -17,6 +17,8 @@ CheckpointInterval = Annotated[
 
 class CheckpointSpec(Section):
     """Checkpoints: the interval alone, or a mapping."""
+
+    accepts: ClassVar = ("interval",)
 
     interval: CheckpointInterval | None = key("time between checkpoints, or auto (Young and Daly)", unit="s")
     bandwidth: BytesPerSecond | None = key("writing rate of the whole job", unit="B/s")

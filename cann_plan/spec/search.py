@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from pydantic import StrictBool, model_validator
 
@@ -17,6 +17,8 @@ V = TypeVar("V")
 
 class Axis(Section, Generic[V]):
     """Values an axis may take: one value, a list, or `{min, max}`."""
+
+    accepts: ClassVar = ("min", "values")
 
     values: tuple[V, ...] | None = key("the only values tried")
     min: V | None = key("smallest value tried")

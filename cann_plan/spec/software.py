@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import StrictBool
 
@@ -25,6 +25,8 @@ ALL_FUSED: tuple[FusedOperator, ...] = FusedOperator.__args__  # type: ignore[at
 
 class OperatorLibrary(Section):
     """Operator library: its kind alone, or a mapping."""
+
+    accepts: ClassVar = ("kind",)
 
     kind: OperatorLibraryKind | None = key("optimized: the vendor's tuned operators; generic: hand-written ones")
     coverage: Fraction | None = key("fraction of operators the optimised library has")
@@ -52,6 +54,8 @@ class MoeSpec(Section):
 
 class SoftwareSpec(Section):
     """The training stack."""
+
+    accepts: ClassVar = ("stack",)
 
     stack: Name | None = key(
         "profile of the software stack, for example mindspeed or megatron (see presets list profiles)"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import StrictBool
 
@@ -24,6 +24,8 @@ LoraTarget = Literal[
 class OptimizerSpec(Section):
     """Optimizer: its name alone, or a mapping."""
 
+    accepts: ClassVar = ("name",)
+
     name: OptimizerName | None = key("optimizer; default adamw")
     state_dtype: StateType | None = key("number format of the moments; default fp32")
     master_weights: StrictBool | None = key(
@@ -37,6 +39,8 @@ class OptimizerSpec(Section):
 
 class LoraSpec(Section):
     """Low-rank adapters (for tasks lora and qlora): the rank alone, or a mapping."""
+
+    accepts: ClassVar = ("rank",)
 
     rank: PositiveInt | None = key("rank r of the adapters")
     alpha: PositiveNumber | None = key("scaling numerator alpha; costs nothing")

@@ -205,3 +205,13 @@ def field_model(model: type[BaseModel], path: Sequence[str | int]) -> type[BaseM
     """The section at `path`, None where there is none or more than one."""
     found = _models_at(model, path)
     return found[0] if len(found) == 1 else None
+
+
+def models_within(annotation: Any) -> Iterator[type[BaseModel]]:
+    """Every section named anywhere in an annotation, inside lists and mappings too."""
+    for kind in _arguments(annotation):
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            yield kind
+        else:
+            for argument in typing.get_args(kind):
+                yield from models_within(argument)
