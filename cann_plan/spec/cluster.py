@@ -242,7 +242,7 @@ def _levels(
     inside, left = _fill(server.levels, per_node)
     if left > 1 and not spec.scale_out:
         raise ClusterError("server", f"{server.name} states no links between its devices")
-    outside, _ = _fill(spec.scale_out, nodes * left)
+    outside, _ = _fill(spec.scale_out, nodes * left, unit=left)
     return inside, outside
 
 
@@ -256,15 +256,32 @@ def _node_levels(inside: tuple[LevelSpec, ...], outside: tuple[LevelSpec, ...]) 
     return count
 
 
-def _fill(levels: tuple[LevelSpec, ...], groups: int) -> tuple[tuple[LevelSpec, ...], int]:
-    """The levels `groups` groups use, resized to what is there, and how many groups are left above them."""
+def _fill(levels: tuple[LevelSpec, ...], groups: int, unit: int = 1) -> tuple[tuple[LevelSpec, ...], int]:
+    """The levels `groups` groups use, resized to what is there, and how many groups are left above them.
+
+    More groups than one unit of a level holds are spread over units as schedulers place them, see `_share`.
+    """
     used: list[LevelSpec] = []
     left = groups
     for level in levels:
         if left <= 1:
             break
-        size = left if level.size == "rest" else min(level.count, left)
+        most = left if level.size == "rest" else min(level.count, left)
+        size = _share(left, most, unit)
         if size > 1:
             used.append(level.resized(size))
         left = math.ceil(left / size)
+        unit = 1
     return tuple(used), left
+
+
+def _share(groups: int, most: int, unit: int) -> int:
+    """Groups in each unit that holds at most `most`, in multiples of `unit`.
+
+    The largest share that divides `groups` (1024 GPUs on racks of 72: 16 times 64); where that would leave units more
+    than half empty, an even spread over the fewest units.
+    """
+    exact = next((size for size in range(most - most % unit, 0, -unit) if groups % size == 0), 0)
+    if 2 * exact >= most:
+        return exact
+    return min(most, math.ceil(groups / math.ceil(groups / most) / unit) * unit)

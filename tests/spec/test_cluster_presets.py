@@ -112,6 +112,14 @@ def test_nvl72_spans_18_trays_and_counts_as_one_node_for_the_library() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("devices", "sizes"), [(256, [64, 4]), (64, [64]), (72, [72]), (148, [52, 3]), (1024, [64, 16])]
+)
+def test_jobs_are_spread_evenly_over_racks_in_whole_trays(devices: int, sizes: list[int]) -> None:
+    cluster = resolve_cluster({"extends": "gb200-nvl72", "devices": devices})
+    assert [item["size"] for item in cluster.network_levels()] == sizes
+
+
 def test_oversubscription_counts_only_beyond_a_pod() -> None:
     inside = resolve_cluster({"extends": "meta-h100-24k", "nodes": 384})
     beyond = resolve_cluster({"extends": "meta-h100-24k", "nodes": 768})
