@@ -18,14 +18,14 @@ class OutputFormat(StrEnum):
 
 def complete_cluster(incomplete: str) -> list[str]:
     """Cluster presets that start with `incomplete`."""
-    from cann_plan.planner.presets import names
+    from cann_plan.spec.presets import names
 
     return [name for name in names("clusters") if name.startswith(incomplete)]
 
 
 def complete_plan(incomplete: str) -> list[str]:
     """Plan presets and YAML files that start with `incomplete`."""
-    from cann_plan.planner.presets import names
+    from cann_plan.spec.presets import names
 
     folder = Path(incomplete).parent
     files = [str(path) + ("/" if path.is_dir() else "") for path in sorted(folder.glob("*"))] if folder.is_dir() else []

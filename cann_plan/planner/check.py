@@ -119,7 +119,7 @@ def _fits(estimate: Mapping[str, Any]) -> LimitResult:
     memory = estimate["memory"]
     return {
         "name": FITS,
-        "limit": memory["usable_gib"],
+        "limit": memory["peak_gib"] + memory["headroom_gib"],
         "value": memory["peak_gib"],
         "pass": bool(memory["fits"]),
         "unit": "GiB",

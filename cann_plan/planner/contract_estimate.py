@@ -70,7 +70,10 @@ class Interval(TypedDict):
 
 
 class Time(TypedDict):
-    """Step time, run length and throughput. `total_days` is ideal, `goodput_days` includes stops and failures."""
+    """Step time, run length and throughput. `ideal_s` and `total_days` are the run without stops or failures,
+
+    `goodput_days` the run with them.
+    """
 
     step_s: float
     critical_stage: int
@@ -113,7 +116,10 @@ class StageMemory(TypedDict):
 
 
 class Memory(TypedDict):
-    """Device and host memory; `visible_gib` is what the framework can see, `usable_gib` what it can fill."""
+    """Device and host memory; `visible_gib` is what the framework can see, `usable_gib` what it can safely fill.
+
+    `headroom_gib` is what is left at the peak of the capacity that `fits` is judged by (negative: too little).
+    """
 
     capacity_gib: float
     visible_gib: float

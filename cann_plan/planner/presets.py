@@ -1,16 +1,11 @@
-"""The presets that ship with the tool: listing them, finding one by name or alias, reading it."""
+"""The presets that ship with the tool as documents: listing them, finding one by name or alias, showing it."""
 
-from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
-import yaml
-
 from cann_plan.planner.contract import PresetDocument, PresetItem, PresetsDocument
-from cann_plan.spec.hardware_presets import preset_directory
-
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+from cann_plan.spec import presets
+from cann_plan.spec.errors import closest
 
 
 class PresetError(ValueError):
@@ -23,19 +18,9 @@ class PresetError(ValueError):
         self.suggestion = suggestion
 
 
-def root() -> Path:
-    """The folder that holds one folder per kind."""
-    return preset_directory("devices").parent
-
-
 def kinds() -> list[str]:
-    """Kinds of presets: clusters, devices, models, ..."""
-    return sorted(folder.name for folder in root().iterdir() if folder.is_dir() and any(folder.glob("*.yaml")))
-
-
-def names(kind: str) -> list[str]:
-    """Names of one kind, without aliases; empty for a kind that does not exist."""
-    return sorted(file.stem for file in (root() / kind).glob("*.yaml"))
+    """Kinds of presets that have any: clusters, devices, models, ..."""
+    return sorted(kind for kind in presets.KINDS if presets.names(kind))
 
 
 def list_presets(kind: str | None = None) -> PresetsDocument:
@@ -44,12 +29,12 @@ def list_presets(kind: str | None = None) -> PresetsDocument:
     Raises:
         PresetError: there is no such kind.
     """
-    if kind is not None and kind not in kinds():
-        raise PresetError(f"no kind of preset named {kind!r}", ", ".join(kinds()), _close(kind, kinds()))
-    items: list[PresetItem] = []
-    for file in _files(kind):
-        content = yaml.load(file.read_text(encoding="utf-8"), Loader=_LOADER)
-        items.append({"kind": file.parent.name, "name": file.stem, "path": str(file), "summary": _summary(content)})
+    if kind is not None and kind not in presets.KINDS:
+        raise PresetError(f"no kind of preset named {kind!r}", ", ".join(kinds()), closest(kind, kinds()))
+    items: list[PresetItem] = [
+        {"kind": item.kind, "name": item.name, "path": item.path, "summary": _summary(item)}
+        for item in presets.all_presets([kind] if kind else kinds())
+    ]
     return {"schema": "cann-plan/presets/1", "presets": items}
 
 
@@ -59,56 +44,41 @@ def show_preset(name: str) -> PresetDocument:
     Raises:
         PresetError: no preset, or more than one, has this name.
     """
-    file = find_preset(name)
-    text = file.read_text(encoding="utf-8")
+    item = find_preset(name)
     return {
         "schema": "cann-plan/preset/1",
-        "kind": file.parent.name,
-        "name": file.stem,
-        "path": str(file),
-        "content": yaml.load(text, Loader=_LOADER),
-        "text": text,
+        "kind": item.kind,
+        "name": item.name,
+        "path": item.path,
+        "content": item.node().plain(),
+        "text": item.text(),
     }
 
 
-def find_preset(name: str) -> Path:
-    """The file of the preset `name`; a name goes before an alias.
+def find_preset(name: str) -> presets.Preset:
+    """The preset `name`; names go before aliases.
 
     Raises:
         PresetError: no preset, or more than one, has this name.
     """
-    kind, _, wanted = name.strip().lower().rpartition("/")
-    files = list(_files(kind or None))
-    found = [file for file in files if file.stem.lower() == wanted] or [
-        file for file in files if wanted in _aliases(file)
-    ]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        allowed = ", ".join(f"{file.parent.name}/{file.stem}" for file in found)
+    kind, _, wanted = name.strip().rpartition("/")
+    if kind and kind not in presets.KINDS:
+        raise PresetError(f"no kind of preset named {kind!r}", ", ".join(kinds()), closest(kind, kinds()))
+    known = [kind] if kind else kinds()
+    found = [item for item in (presets.find(each, wanted) for each in known) if item is not None]
+    exact = [item for item in found if item.name.casefold() == wanted.casefold()]
+    chosen = exact or found
+    if len(chosen) == 1:
+        return chosen[0]
+    if chosen:
+        allowed = ", ".join(f"{item.kind}/{item.name}" for item in chosen)
         raise PresetError(f"{name!r} names more than one preset", allowed, None)
-    raise PresetError(f"no preset named {name!r}", None, _close(wanted, [file.stem for file in files]))
+    candidates = [candidate for each in known for candidate in presets.names(each)]
+    raise PresetError(f"no preset named {name!r}", None, closest(wanted, candidates))
 
 
-def _files(kind: str | None) -> Iterator[Path]:
-    for folder in [kind] if kind else kinds():
-        yield from sorted((root() / folder).glob("*.yaml"))
-
-
-def _aliases(file: Path) -> list[str]:
-    with file.open(encoding="utf-8") as lines:
-        line = next((line for line in lines if line.startswith("aliases:")), "aliases: []")
-    return [str(alias).lower() for alias in yaml.load(line, Loader=_LOADER)["aliases"] or []]
-
-
-def _close(name: str, candidates: list[str]) -> str | None:
-    return next(iter(get_close_matches(name, candidates, n=1, cutoff=0.5)), None)
-
-
-def _summary(content: Mapping[str, Any]) -> str | None:
-    for key in ("description", "summary", "network", "reference"):
-        if isinstance(content.get(key), str):
-            return str(content[key])
+def _summary(item: presets.Preset) -> str | None:
+    content: Mapping[str, Any] = item.node().plain()
     parts: list[str] = []
     if "peak" in content:  # a device
         parts += [str(content.get("vendor", "")), _figure(content.get("memory", {}).get("capacity"))]
@@ -120,7 +90,7 @@ def _summary(content: Mapping[str, Any]) -> str | None:
     elif "hidden_size" in content:  # a model
         parts.append(f"{content.get('layers')} layers, hidden size {content['hidden_size']}")
         parts.append(_source(content.get("source")))
-    return ", ".join(part for part in parts if part) or None
+    return ", ".join(part for part in parts if part) or item.description() or None
 
 
 def _figure(value: object) -> str:

@@ -90,7 +90,7 @@ def test_loosening_a_limit_never_turns_a_pass_into_a_fail(low: float, high: floa
     estimate = {
         "plan": {},
         "time": {"total_days": 100.0, "interval": None, "step_s": 1.0},
-        "memory": {"usable_gib": 1.0, "peak_gib": 0.5, "fits": True, "verdict": "fits", "peak_stage": 0},
+        "memory": {"peak_gib": 0.5, "headroom_gib": 0.5, "fits": True, "verdict": "fits", "peak_stage": 0},
         "cost": {"currency": None},
     }
     assert result(estimate, days=low)["pass"] <= result(estimate, days=high)["pass"]

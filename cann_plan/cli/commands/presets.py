@@ -23,9 +23,9 @@ def _kinds(incomplete: str) -> list[str]:
 
 
 def _names(incomplete: str) -> list[str]:
-    from cann_plan.planner.presets import kinds, names
+    from cann_plan.spec.presets import KINDS, names
 
-    known = sorted({name for kind in kinds() for name in names(kind)})
+    known = sorted({name for kind in KINDS for name in names(kind)})
     return [name for name in known if name.startswith(incomplete)]
 
 
@@ -67,7 +67,7 @@ def path(
     """Print where a preset's file is."""
     from cann_plan.cli.output import write_text
     from cann_plan.planner.presets import find_preset
-    from cann_plan.planner.presets import root as folder
+    from cann_plan.spec.presets import root as folder
 
-    write_text(f"{find_preset(name) if name else folder()}\n", None)
+    write_text(f"{find_preset(name).path if name else folder()}\n", None)
     return 0

@@ -62,7 +62,7 @@ def _why(plan: Mapping[str, Any]) -> str:
 
 def _sentence(result: Mapping[str, Any]) -> str:
     if result["name"] == "memory_fits":
-        return f"needs {numbers.gib(result['value'])}, usable {numbers.gib(result['limit'])}"
+        return f"needs {numbers.gib(result['value'])} of {numbers.gib(result['limit'])}"
     sign = "≥" if result["name"] in _UPPER else "≤"
     value = _amount(result, result["value"])
     text = f"{result['name']} is {value}, must be {sign} {_amount(result, result['limit'])}"

@@ -69,14 +69,22 @@ def verdict(document: Mapping[str, Any]) -> Verdict:
 
 def headline(memory: Mapping[str, Any]) -> str:
     """Whether the plan fits, by how much, where and when the peak is."""
-    peak, usable = numbers.gib(memory["peak_gib"]), numbers.gib(memory["usable_gib"])
-    where = f"stage {memory['peak_stage']}" + (f" ({_words(memory['peak_phase'])})" if memory["peak_phase"] else "")
+    capacity, word = capacity_of(memory)
+    phase = f" ({_words(memory['peak_phase'])})" if memory["peak_phase"] else ""
+    where = f"stage {memory['peak_stage']}{phase}"
+    needs = f"{where} needs {numbers.gib(memory['peak_gib'])} of {numbers.gib(capacity)} {word}"
     margin = numbers.gib(abs(memory["headroom_gib"]))
     if memory["verdict"] == "does_not_fit":
-        return f"DOES NOT FIT by {margin}: {where} needs {peak}, usable {usable}"
+        return f"DOES NOT FIT by {margin}: {needs}"
     side = "free" if memory["headroom_gib"] >= 0 else "over"
-    word = "FITS" if memory["verdict"] == "fits" else "BORDERLINE"
-    return f"{word} with {margin} {side}: {where} needs {peak}, usable {usable}"
+    return f"{'FITS' if memory['verdict'] == 'fits' else 'BORDERLINE'} with {margin} {side}: {needs}"
+
+
+def capacity_of(memory: Mapping[str, Any]) -> tuple[float, str]:
+    """The capacity that the verdict is judged by, in GiB, and whether it is the visible or the usable one."""
+    capacity = memory["peak_gib"] + memory["headroom_gib"]
+    visible, usable = memory["visible_gib"], memory["usable_gib"]
+    return (visible, "visible") if abs(capacity - visible) <= abs(capacity - usable) else (usable, "usable")
 
 
 def _run(time: Mapping[str, Any]) -> str:
@@ -150,24 +158,27 @@ def time_bars(time: Mapping[str, Any]) -> Bars:
 
 
 def memory_bars(memory: Mapping[str, Any]) -> Bars:
-    """Memory of the peak stage by part, largest first, as shares of the usable memory."""
+    """Memory of the peak stage by part, largest first, as shares of the capacity that counts."""
     stages = memory["stages"]
-    usable = memory["usable_gib"]
+    capacity, word = capacity_of(memory)
     peak = next((stage for stage in stages if stage["stage"] == memory["peak_stage"]), stages[0])
     parts = sorted(((peak[key], label) for key, label in _MEMORY_PARTS.items()), key=lambda part: -part[0])
-    shown = [(amount, label) for amount, label in parts if amount >= _SMALL_MEMORY * usable]
+    shown = [(amount, label) for amount, label in parts if amount >= _SMALL_MEMORY * capacity]
     rest = sum(amount for amount, _ in parts) - sum(amount for amount, _ in shown)
     tone: Tone = "plain" if memory["fits"] else "bad"
-    total = Bar("total", f"{numbers.gib_number(peak['device_gib'])} GiB", peak["device_gib"] / usable, tone=tone)
-    bars = [total]
-    bars += [Bar(label, f"{numbers.gib_number(amount)} GiB", amount / usable, tone="memory") for amount, label in shown]
+    bars = [_memory_bar("total", peak["device_gib"], capacity, tone)]
+    bars += [_memory_bar(label, amount, capacity, "memory") for amount, label in shown]
     if rest > 0:
-        bars.append(Bar("other", f"{numbers.gib_number(rest)} GiB", rest / usable, tone="dim"))
+        bars.append(_memory_bar("other", rest, capacity, "dim"))
     heading = (
         f"Where the memory goes: stage {peak['stage']}, "
-        f"{numbers.gib_number(peak['device_gib'])} of {numbers.gib(usable)} usable"
+        f"{numbers.gib_number(peak['device_gib'])} of {numbers.gib(capacity)} {word}"
     )
-    return Bars(heading, "usable memory", bars, _memory_footnotes(memory), full=max(1.0, total.share))
+    return Bars(heading, f"{word} memory", bars, _memory_footnotes(memory), full=max(1.0, bars[0].share))
+
+
+def _memory_bar(label: str, amount: float, capacity: float, tone: Tone) -> Bar:
+    return Bar(label, f"{numbers.gib_number(amount)} GiB", amount / capacity, tone=tone)
 
 
 def _memory_footnotes(memory: Mapping[str, Any]) -> list[str]:
