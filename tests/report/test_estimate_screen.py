@@ -16,20 +16,20 @@ def screen(document: dict[str, Any], **options: Any) -> str:
 def test_the_verdict_is_the_first_thing_said(document: dict[str, Any]) -> None:
     lines = screen(document).splitlines()
     assert "example-130b · example-cluster · 256 devices" in lines[0]
-    assert "FITS with 13.8 GiB free: stage 0 (backward) needs 43.7 GiB of 57.5 GiB usable" in lines[1]
+    assert "FITS with 13.8 GiB free: stage 0 (backward) needs 43.7 of 57.5 GiB usable" in lines[1]
 
 
 def test_a_plan_too_large_says_by_how_much_and_where(document: dict[str, Any]) -> None:
     memory = document["memory"]
     memory.update(peak_gib=66.1, headroom_gib=-8.6, fits=False, verdict="does_not_fit", peak_stage=3)
-    assert "DOES NOT FIT by 8.60 GiB: stage 3 (backward) needs 66.1 GiB of 57.5 GiB usable" in screen(document)
+    assert "DOES NOT FIT by 8.60 GiB: stage 3 (backward) needs 66.1 of 57.5 GiB usable" in screen(document)
 
 
 def test_the_capacity_named_is_the_one_the_verdict_is_judged_by(document: dict[str, Any]) -> None:
     memory = document["memory"]
     memory["headroom_gib"] = memory["visible_gib"] - memory["peak_gib"]
     text = screen(document)
-    assert "FITS with 17.3 GiB free: stage 0 (backward) needs 43.7 GiB of 61.0 GiB visible" in text
+    assert "FITS with 17.3 GiB free: stage 0 (backward) needs 43.7 of 61.0 GiB visible" in text
     assert "Where the memory goes: stage 0, 43.7 of 61.0 GiB visible" in text
 
 

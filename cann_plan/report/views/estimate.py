@@ -72,7 +72,7 @@ def headline(memory: Mapping[str, Any]) -> str:
     capacity, word = capacity_of(memory)
     phase = f" ({_words(memory['peak_phase'])})" if memory["peak_phase"] else ""
     where = f"stage {memory['peak_stage']}{phase}"
-    needs = f"{where} needs {numbers.gib(memory['peak_gib'])} of {numbers.gib(capacity)} {word}"
+    needs = f"{where} needs {numbers.gib_number(memory['peak_gib'])} of {numbers.gib(capacity)} {word}"
     margin = numbers.gib(abs(memory["headroom_gib"]))
     if memory["verdict"] == "does_not_fit":
         return f"DOES NOT FIT by {margin}: {needs}"
