@@ -69,10 +69,11 @@ def _words(factor: float, *names: str) -> dict[str, float]:
 _BYTE: Final = {**_prefixed(("B",), _DECIMAL | _BINARY), **_words(1.0, "byte", "bytes")}
 _BIT: Final = {**_prefixed(("bit", "b"), _DECIMAL | _BINARY, 1 / 8), "bits": 1 / 8}
 _PER_SECOND: Final = ("/s", "/sec")
-_LOWERCASE_BYTES: Final = {
-    p + "b": f"{p.upper()}B (10^{e}) or {p.upper()}iB (2^{b})"
-    for p, e, b in (("k", 3, 10), ("m", 6, 20), ("g", 9, 30), ("t", 12, 40))
-} | {p: f"{p}B (10^{e}) or {p}iB (2^{b})" for p, e, b in (("M", 6, 20), ("G", 9, 30), ("T", 12, 40), ("K", 3, 10))}
+_AMBIGUOUS_BYTES: Final = {
+    unit: f"{p}B (10^{e}) or {p}iB (2^{b})"
+    for p, e, b in (("k", 3, 10), ("M", 6, 20), ("G", 9, 30), ("T", 12, 40))
+    for unit in {p.lower() + "b", p.upper() + "b", p.upper()}  # neither prefix nor bit or byte is certain
+}
 _RATE_THINGS: Final = ("", "1", "image", "images", "sample", "samples", "token", "tokens", "request", "requests")
 
 _UNITS: Final[dict[Dimension, _Units]] = {
@@ -89,7 +90,7 @@ _UNITS: Final[dict[Dimension, _Units]] = {
         },
         "80B, 80e9 or 80_000_000_000",
     ),
-    Dimension.BYTES: _Units("B", _BYTE, "64 GiB (2^30) or 64 GB (10^9)", _LOWERCASE_BYTES),
+    Dimension.BYTES: _Units("B", _BYTE, "64 GiB (2^30) or 64 GB (10^9)", _AMBIGUOUS_BYTES),
     Dimension.BANDWIDTH: _Units(
         "B/s",
         {
@@ -266,7 +267,7 @@ def _factor(text: str, number: str, unit: str, dimension: Dimension) -> float:
 
 def _number_text(value: float, digits: int) -> str:
     text = f"{value:.{digits}g}"
-    if "e" in text and 1e-5 < abs(value) < 1e15 and digits < 17:
+    if "e" in text and 1 <= abs(value) < 1e15 and digits < 17:
         text = f"{value:.0f}"
     return text
 

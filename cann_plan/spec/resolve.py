@@ -98,13 +98,13 @@ class LoadedPlan:
 
 
 def load_plan(
-    source: str | Path | Mapping[str, Any],
+    source: str | Path | Mapping[str, Any] | Node,
     cluster: str | None = None,
     devices: int | None = None,
     overrides: Sequence[str] = (),
     model_readers: Sequence[ModelReader] = (),
 ) -> LoadedPlan:
-    """The plan in a file, "-" (standard input), preset (plan or model name) or mapping.
+    """The plan in a file, "-" (standard input), preset (plan or model name), mapping or document already read.
 
     `overrides` are texts `path=value` (values as YAML), `cluster` and `devices` replace what the document says.
     `model_readers` read foreign model descriptions (Hugging Face config.json). Raises SpecError with every problem
@@ -166,7 +166,9 @@ def _unsupported(root: Node) -> Iterator[Problem]:
             yield problem_at(place(root, path), row.path, f"not supported yet: {row.what}")
 
 
-def _read(source: str | Path | Mapping[str, Any]) -> Node:
+def _read(source: str | Path | Mapping[str, Any] | Node) -> Node:
+    if isinstance(source, Node):
+        return source
     if isinstance(source, Mapping):
         return from_plain(source, Mark(Source("<mapping>", Path.cwd())))
     text = str(source)
