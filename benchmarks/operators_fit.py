@@ -249,12 +249,14 @@ def blackwell(folder: Path, flash2: AttentionFit) -> Document:
     attention = {}
     inherited = (flash2.half_units, flash2.half_dim, flash2.half_keys)
     for kernel, points, lengths, tokens, source in (
+        ("flash-v2", published.B200_FLASH2, published.LENGTHS, 16384, published.FLASH2_B200),
         ("flash-v4", published.B200_ATTENTION, published.LENGTHS_B200, 32768, published.FLASH4),
         ("cudnn", published.B200_ATTENTION, published.LENGTHS_B200, 32768, published.FLASH4),
-        ("flash-v2", published.B200_FLASH2, published.LENGTHS, 16384, published.FLASH2_B200),
     ):
         rows = forms.published_rows(points, kernel, lengths, tokens, 2048)
         attention[kernel] = forms.fit_published(family, kernel, rows, *inherited, source)
+        if kernel == "flash-v4":  # cuDNN was published at head dimension 64: the same exponential unit limits both
+            inherited = (flash2.half_units, attention[kernel].half_dim, flash2.half_keys)
     forward, backward = published.B200_CAUSAL_BACKWARD["flash-v4"]
     for kernel in ("flash-v4", "cudnn"):
         attention[kernel] = replace(attention[kernel], backward_efficiency=backward / forward)

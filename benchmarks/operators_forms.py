@@ -39,6 +39,7 @@ REFERENCE: dict[str, tuple[dict[str, float], float]] = {  # dense peak FLOP/s by
 }
 EMPTY = Provenance(source="")
 PUBLISHED_LAUNCH = 3e-6  # s; published points are too large to see it, the floor of a GPU kernel is used
+ENOUGH = 3  # points of a head dimension from which its influence is read
 SMALL, LARGE = 1e-2, 2e4  # bounds of half lengths [elements]
 HALVES = ("half_m", "half_n", "half_k", "half_units")
 FORMS = {  # free half lengths of each candidate form; cast adds a conversion term
@@ -230,10 +231,12 @@ def fit_published(
 ) -> AttentionFit:
     """All constants from published points of one kernel, forward and backward, but `half_units`.
 
-    A single head dimension leaves `half_dim` as given, no causal point `half_keys`, no backward point the ratio 1.
+    Fewer than two head dimensions with `ENOUGH` points leave `half_dim` as given, no causal point `half_keys`, no
+    backward point the ratio 1.
     """
     backward = bool((rows[:, 5] > 0).any())
-    widths = bool(np.unique(rows[:, 3]).size > 1)
+    counts = np.unique(rows[:, 3], return_counts=True)[1]
+    widths = bool((counts >= ENOUGH).sum() > 1)
     causal = bool((rows[:, 4] > 0).any())
 
     def make(p: Array) -> AttentionFit:
