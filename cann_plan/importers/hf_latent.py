@@ -1,0 +1,60 @@
+"""Decoders with multi-head latent attention (the DeepSeek-V2 and V3 families)."""
+
+from __future__ import annotations
+
+from cann_plan.importers.hf_config import Fields, HfConfig, gated
+from cann_plan.importers.hf_moe import blocks, leading_dense
+
+
+def _mla(c: HfConfig) -> Fields:
+    return {
+        "q_lora_rank": c.optional_integer("q_lora_rank"),
+        "kv_lora_rank": c.integer("kv_lora_rank"),
+        "qk_nope_head_dim": c.integer("qk_nope_head_dim"),
+        "qk_rope_head_dim": c.integer("qk_rope_head_dim"),
+        "v_head_dim": c.integer("v_head_dim"),
+    }
+
+
+def dense(c: HfConfig) -> Fields:
+    """Latent attention with dense blocks (Youtu-LLM)."""
+    fields = gated(c, mla=_mla(c), qkv_bias=c.flag("attention_bias"), attention_output_bias=c.flag("attention_bias"))
+    fields.pop("head_dim", None)
+    fields.pop("kv_heads", None)
+    return fields
+
+
+def deepseek(c: HfConfig) -> Fields:
+    """DeepSeek-V2, V2-Lite, V3, R1, Kimi K2, GLM-4.7-Flash."""
+    frequency = c.integer("moe_layer_freq", default=1)
+    return dense(c) | {
+        "moe": leading_dense(c, layer_frequency=frequency),
+        "mtp_layers": c.integer("num_nextn_predict_layers", default=0),
+    }
+
+
+def sparse(c: HfConfig) -> Fields:
+    """DeepSeek-V3.2 and GLM-5: latent attention that an indexer makes sparse."""
+    fields = deepseek(c)
+    fields["mla"] |= {
+        "index_heads": c.integer("index_n_heads"),
+        "index_head_dim": c.integer("index_head_dim"),
+        "index_top_k": c.integer("index_topk"),
+    }
+    return fields | listed(c)
+
+
+def lite(c: HfConfig) -> Fields:
+    """GLM-4.7-Flash: DeepSeek-V3's layers, one dense layer first."""
+    return deepseek(c) | listed(c)
+
+
+def listed(c: HfConfig) -> Fields:
+    """`feed_forwards` where the file names the block of each layer, else the family's first dense layers."""
+    names = c.names("mlp_layer_types")
+    if names is not None:
+        return blocks([name == "dense" for name in names])
+    leading = {"glm_moe_dsa": 3, "glm4_moe_lite": 1}.get(c.model_type)
+    if leading is None or c.has("first_k_dense_replace"):
+        return {}
+    return blocks([layer < leading for layer in range(c.layers)])
