@@ -271,9 +271,7 @@ def _memory(plan: PlanSpec, cluster: Cluster, profile: ProfileSpec, assumptions:
     return MemoryOptions(capacity, limit, runtime, communicator, pair, share)
 
 
-def _run_length(
-    plan: PlanSpec, sequence: int, batch: int, counts: ParameterCounts, assumptions: Assumptions
-) -> float:
+def _run_length(plan: PlanSpec, sequence: int, batch: int, counts: ParameterCounts, assumptions: Assumptions) -> float:
     """Tokens of the whole run."""
     training = plan.training
     if training.tokens is not None:
@@ -288,4 +286,3 @@ def _run_length(
     tokens = TOKENS_PER_PARAMETER * counts.total
     assumptions.add("training.tokens", tokens, "20 tokens per parameter (Hoffmann et al. 2022)")
     return tokens
-

@@ -10,15 +10,19 @@ from cann_plan import __version__
 from cann_plan.cost.memory import PARTS, PHASES
 from cann_plan.cost.step import BREAKDOWN, OVERLAPPED
 from cann_plan.cost.strategies import SCHEDULES, Strategies
+from cann_plan.planner.choose import choose
 from cann_plan.planner.contract_estimate import EstimateDocument
 from cann_plan.planner.evaluate import Evaluation, evaluate, micro_batches, stage_memory
 from cann_plan.planner.job import Job
+from cann_plan.planner.recommend import recommendations
+from cann_plan.planner.search import Progress
 from cann_plan.planner.whole_run import DAY, cost_of, elapsed_seconds, energy_of, goodput_of
+from cann_plan.spec.resolve import LoadedPlan
 from cann_plan.workload.flops import model_flops_per_token
 from cann_plan.workload.operators.rows import CONTEXT_KINDS
 
 GIB = 2.0**30
-CONVENTION = "model FLOPs: matrix products of the forward pass x 3, causal attention counted half, recompute not counted"
+CONVENTION = "model: matrix products of forward x 3; causal attention counted half; recompute not counted"
 
 
 def estimate_document(job: Job, strategies: Strategies, recommendations: list[dict[str, Any]]) -> EstimateDocument:
@@ -31,7 +35,7 @@ def estimate_document(job: Job, strategies: Strategies, recommendations: list[di
     if not np.isfinite(result.step[0]):
         raise ValueError("the strategy cannot be evaluated")
     memory = memory_section(job, strategies, result)
-    body = {
+    body: dict[str, Any] = {
         "schema": "cann-plan/estimate/1",
         "tool": {"version": __version__, "profile": job.profile.name},
         "plan": {},
@@ -204,3 +208,14 @@ def resolved_plan(job: Job, parallel: dict[str, Any]) -> dict[str, Any]:
     }
     plan["software"] = plan.get("software", {}) | {"stack": job.profile.name}
     return plan
+
+
+def estimate(loaded: LoadedPlan, on_progress: Progress | None = None) -> EstimateDocument:
+    """The estimate of a loaded plan.
+
+    Raises:
+        SpecError: located problems of the plan.
+    """
+    choice = choose(loaded, on_progress)
+    helpful = recommendations(choice.job, choice.strategies)
+    return estimate_document(choice.job, choice.strategies, helpful)

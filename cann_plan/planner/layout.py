@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from cann_plan.cost.recompute import FULL, NONE, SELECTIVE, Policy
@@ -19,7 +19,7 @@ MODULE_NAMES = {"shared_experts": "mlp"}
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """`strategies` is a block of one, or None where no degree is stated; `fixed` then holds the stated axes.
+    """`strategies` is a block of one, or None where no degree is stated.
 
     `unit`: what the global batch must be a multiple of.
     """
@@ -31,7 +31,6 @@ class Layout:
     recompute_scope: str
     pipeline_outermost: bool
     unit: int
-    fixed: dict[str, int] = field(default_factory=dict)
 
 
 def stated_layout(
@@ -46,10 +45,7 @@ def stated_layout(
     scope = parallel.recompute.scope or "chunk"
     outermost = _pipeline_outermost(parallel)
     if all(getattr(parallel, name) is None for name in DEGREES):
-        fixed = _fixed(parallel)
-        if parallel.recompute.policy is not None:
-            fixed |= {"policy": index, "recompute_layers": layers}
-        return Layout(None, policies, (None,), lists, scope, outermost, 1, fixed)
+        return Layout(None, policies, (None,), lists, scope, outermost, 1)
     tensor, pipeline = parallel.tensor or 1, parallel.pipeline or 1
     context, expert = parallel.context or 1, parallel.expert or 1
     virtual = parallel.virtual_pipeline or 1
@@ -106,7 +102,7 @@ def stated_layout(
     return Layout(strategies, policies, (split,), lists, scope, outermost, unit)
 
 
-def _fixed(parallel: ParallelSpec) -> dict[str, int]:
+def fixed_axes(parallel: ParallelSpec) -> dict[str, int]:
     """Axes stated beside an automatic layout."""
     values: dict[str, Any] = {
         "micro_batch_size": parallel.micro_batch_size,
@@ -115,6 +111,9 @@ def _fixed(parallel: ParallelSpec) -> dict[str, int]:
         "shard_group": parallel.shard_group,
         "schedule": SCHEDULES.index(parallel.schedule) if parallel.schedule else None,
     }
+    if parallel.recompute.policy is not None:
+        _, index, layers, _ = _recompute(parallel.recompute)
+        values |= {"policy": index, "recompute_layers": layers}
     return {name: int(value) for name, value in values.items() if value is not None}
 
 

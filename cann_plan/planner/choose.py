@@ -1,0 +1,158 @@
+"""Which strategy an estimate is made of: the stated layout, or the best one found, on as many nodes as needed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from cann_plan.cost.strategies import Strategies
+from cann_plan.planner.constraints import EXPLAIN, REASONS, broken_constraint
+from cann_plan.planner.job import Job
+from cann_plan.planner.layout import fixed_axes
+from cann_plan.planner.prepare import least_nodes, prepare
+from cann_plan.planner.search import Found, Progress, search
+from cann_plan.planner.space import strategy_space
+from cann_plan.spec.resolve import LoadedPlan
+
+MOST_NODES = 4096
+"""Largest number of nodes tried when a plan leaves it open."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A job with its strategy; `found` tells of the search when there was one. `fits` is the search's verdict."""
+
+    job: Job
+    strategies: Strategies
+    found: Found | None
+
+
+def choose(loaded: LoadedPlan, on_progress: Progress | None = None) -> Choice:
+    """The stated layout on the stated cluster; with `parallel: auto` the fastest that fits; without a number of
+    nodes the fewest that fit.
+
+    Raises:
+        SpecError: the stated layout breaks a constraint, or no layout exists at all.
+    """
+    cluster = loaded.hardware
+    if not cluster.nodes_stated:
+        needed = least_nodes(loaded.spec.parallel, cluster.devices_per_node)
+        if needed is None:
+            return _fewest_nodes(loaded, on_progress)
+        cluster = cluster.with_nodes(needed)
+    job = prepare(loaded, cluster)
+    if not loaded.hardware.nodes_stated:
+        job.assumptions.add("cluster.nodes", cluster.nodes, "what the stated layout needs")
+    if job.strategies is not None:
+        _require_valid(loaded, job)
+        return Choice(job, job.strategies, None)
+    found = best_layout(job, loaded, on_progress=on_progress)
+    strategies = found.best[0] if found.best else found.closest
+    if strategies is None:
+        loaded.fail("parallel", f"no layout exists on {cluster.devices} devices ({reasons(found)})")
+    note = f"fastest of {found.feasible} layouts that fit, {found.evaluated} tried"
+    if not found.best:
+        note = f"none of {found.evaluated} layouts fits: the one that needs least memory"
+    job.assumptions.add("parallel", "auto", note)
+    return Choice(job, strategies, found)
+
+
+def best_layout(job: Job, loaded: LoadedPlan, top: int = 1, on_progress: Progress | None = None) -> Found:
+    """Search the layouts of a job whose plan leaves them open."""
+    return search(job.problem, strategy_space(job.problem, fixed_axes(loaded.spec.parallel)), top, on_progress)
+
+
+def reasons(found: Found) -> str:
+    """Why layouts failed, most frequent first."""
+    items = sorted(found.infeasible.items(), key=lambda item: -item[1])
+    return ", ".join(f"{count} x {EXPLAIN.get(name, name)}" for name, count in items[:4]) or "none to try"
+
+
+def node_counts(most: int) -> list[int]:
+    """Node counts a search over sizes tries: powers of two and one and a half times them, up to `most`."""
+    counts = {1 << power for power in range(most.bit_length()) if 1 << power <= most}
+    counts |= {3 * (1 << power) for power in range(most.bit_length()) if 3 * (1 << power) <= most}
+    return sorted(counts)
+
+
+def most_nodes(loaded: LoadedPlan) -> int:
+    """Largest number of nodes to try: the cluster's, the plan's limit, or `MOST_NODES`."""
+    limit = loaded.hardware.most_nodes or MOST_NODES
+    stated = loaded.spec.limits.max_devices
+    if stated is not None:
+        limit = min(limit, max(1, stated // loaded.hardware.devices_per_node))
+    return min(limit, MOST_NODES)
+
+
+def _fewest_nodes(loaded: LoadedPlan, on_progress: Progress | None) -> Choice:
+    last: Choice | None = None
+    for nodes in node_counts(most_nodes(loaded)):
+        cluster = loaded.hardware.with_nodes(nodes)
+        if not _possible(loaded, cluster.devices):
+            continue
+        job = prepare(loaded, cluster)
+        if job.strategies is not None:
+            code = int(broken_constraint(job.problem, job.strategies)[0])
+            if code:
+                continue
+            found = search(job.problem, _only(job), 1)
+            strategies: Strategies | None = job.strategies
+        else:
+            found = best_layout(job, loaded, on_progress=on_progress)
+            strategies = found.best[0] if found.best else found.closest
+        if strategies is None:
+            continue
+        last = Choice(job, strategies, found)
+        if found.best:
+            job.assumptions.add("cluster.nodes", nodes, "the fewest nodes that fit")
+            return last
+    if last is None:
+        loaded.fail("cluster.nodes", "no number of nodes allows a layout of this plan")
+    last.job.assumptions.add("cluster.nodes", last.job.cluster.nodes, "the most tried; nothing fits")
+    return last
+
+
+def _possible(loaded: LoadedPlan, devices: int) -> bool:
+    parallel = loaded.spec.parallel
+    ranks = (parallel.tensor or 1) * (parallel.pipeline or 1) * (parallel.context or 1)
+    return devices % ranks == 0
+
+
+def _only(job: Job) -> _One:
+    assert job.strategies is not None
+    return _One(job.strategies)
+
+
+class _One:
+    """A space of the one stated strategy."""
+
+    def __init__(self, strategies: Strategies) -> None:
+        self._strategies = strategies
+
+    def __len__(self) -> int:
+        return len(self._strategies)
+
+    def blocks(self, size: int = 1) -> list[tuple[int, Strategies]]:
+        """The one block."""
+        return [(0, self._strategies)]
+
+
+def _require_valid(loaded: LoadedPlan, job: Job) -> None:
+    assert job.strategies is not None
+    code = int(broken_constraint(job.problem, job.strategies)[0])
+    if code:
+        name = REASONS[code]
+        loaded.fail(CONSTRAINT_PATHS.get(name, "parallel"), EXPLAIN[name])
+
+
+CONSTRAINT_PATHS = {
+    "tensor_heads": "parallel.tensor", "tensor_ffn": "parallel.tensor", "context_length": "parallel.context",
+    "ulysses_heads": "parallel.context", "pipeline_layers": "parallel.pipeline",
+    "batch_divisibility": "training.global_batch_size", "interleaving_micro_batches": "training.global_batch_size",
+    "expert_count": "parallel.expert", "expert_data": "parallel.expert", "expert_tensor": "parallel.expert_tensor",
+    "virtual_schedule": "parallel.schedule", "shard_group": "parallel.shard_group",
+}  # fmt: skip
+
+
+def with_strategies(choice: Choice, strategies: Strategies) -> Choice:
+    """The same job with another strategy."""
+    return replace(choice, strategies=strategies)

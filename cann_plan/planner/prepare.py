@@ -1,0 +1,70 @@
+"""A loaded plan to a `Job`: profile lookup, number of nodes, planner errors located in the plan file."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cann_plan.planner.assumptions import PlanError
+from cann_plan.planner.build import build_job
+from cann_plan.planner.job import Job
+from cann_plan.planner.stack import DEFAULT_PROFILE
+from cann_plan.spec import presets
+from cann_plan.spec.cluster import Cluster
+from cann_plan.spec.errors import closest
+from cann_plan.spec.parallel import ParallelSpec
+from cann_plan.spec.profile import ProfileSpec
+from cann_plan.spec.resolve import LoadedPlan
+
+
+def prepare(loaded: LoadedPlan, cluster: Cluster | None = None) -> Job:
+    """The job of a loaded plan, on `cluster` instead of its own when given.
+
+    Raises:
+        SpecError: located problems of values that do not go together.
+    """
+    target = cluster or loaded.hardware
+    profile = load_profile(loaded, target)
+    try:
+        job = build_job(loaded.spec, loaded.model, target, profile)
+    except PlanError as error:
+        loaded.fail(error.path, error.message, error.allowed, error.suggestion)
+    if loaded.cluster_assumed:
+        job.assumptions.add("cluster", target.name, "the plan names no cluster")
+    return job
+
+
+def load_profile(loaded: LoadedPlan, cluster: Cluster) -> ProfileSpec:
+    """The profile the plan or its cluster names, else the usual one of the cluster's collective library.
+
+    Raises:
+        SpecError: no profile of that name.
+    """
+    stated, path = loaded.spec.software.stack, "software.stack"
+    if stated is None and loaded.cluster.profile is not None:
+        stated, path = loaded.cluster.profile, "cluster.profile"
+    name = stated or DEFAULT_PROFILE[cluster.library]
+    preset = presets.find("profiles", name)
+    if preset is None:
+        names = presets.names("profiles")
+        loaded.fail(path, f"no profile {name!r}", ", ".join(names), closest(name, names))
+    return ProfileSpec.model_validate(preset.node().plain())
+
+
+def least_nodes(parallel: ParallelSpec, devices_per_node: int) -> int | None:
+    """Nodes a fully stated layout needs, None where degrees leave it open."""
+    degrees = (parallel.tensor, parallel.pipeline, parallel.data, parallel.context)
+    if parallel.data is None:
+        return None
+    ranks = 1
+    for degree in degrees:
+        ranks *= degree or 1
+    return max(1, -(-ranks // devices_per_node))
+
+
+def without_assumptions(job: Job) -> Job:
+    """The job with its own copies of the recorded assumptions and warnings (for searches over node counts)."""
+    return replace(
+        job,
+        assumptions=type(job.assumptions)(list(job.assumptions.items)),
+        warnings=type(job.warnings)(list(job.warnings.items)),
+    )
