@@ -1,6 +1,4 @@
 # Needs only make and Python 3.11 or newer. Everything is installed into .venv; running a target again is quick.
-SHELL := /bin/bash
-.SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
