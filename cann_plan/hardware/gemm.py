@@ -93,7 +93,7 @@ def gemm_seconds(
     operators = device.operators
     m, n, k, batch = as_array(m), as_array(n), as_array(k), as_array(batch)
     tile_m, tile_n, tile_k = (_pad(size, operators.tile) for size in (m, n, k))
-    fill = _fill(tile_m, fit.half_m) * _fill(tile_n, fit.half_n) * _fill(tile_k, fit.half_k)
+    fill = _fill(batch * tile_m, fit.half_m) * _fill(tile_n, fit.half_n) * _fill(tile_k, fit.half_k)
     fill = fill * _fill(batch * tile_m * tile_n / RESULT_TILE, fit.half_units)
     efficiency = np.minimum(fit.efficiency * as_array(rate) / fill, 1.0)
     compute = 2.0 * batch * tile_m * tile_n * tile_k / (peak * efficiency)
