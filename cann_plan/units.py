@@ -162,7 +162,8 @@ def _a(dimension: Dimension) -> str:
     return f"{'an' if dimension.value[0] in 'aeiou' else 'a'} {dimension.value}"
 
 
-def _allowed(dimension: Dimension) -> str:
+def accepted(dimension: Dimension) -> str:
+    """What may be written for `dimension`, in words."""
     units = _UNITS[dimension]
     if not units.si:
         return f"a number, for example {units.example}"
@@ -180,19 +181,19 @@ def parse_number(value: object) -> float:
 def parse(value: object, dimension: Dimension) -> float:
     """`value` in the SI unit of `dimension`: a number, or text "number[ ]unit". Raises UnitError."""
     if isinstance(value, bool):
-        raise UnitError(f"{str(value).lower()} is not {_a(dimension)}", _allowed(dimension))
+        raise UnitError(f"{str(value).lower()} is not {_a(dimension)}", accepted(dimension))
     if isinstance(value, int | float):
         return _finite(value, str(value)[:MAX_TEXT])
     if not isinstance(value, str):
         kind = {type(None): "nothing", list: "a list", tuple: "a list", dict: "a mapping"}.get(type(value), "this")
-        raise UnitError(f"expected {_a(dimension)}, found {kind}", _allowed(dimension))
+        raise UnitError(f"expected {_a(dimension)}, found {kind}", accepted(dimension))
     text = value.strip()
     if not text or len(text) > MAX_TEXT:
-        raise UnitError(f"{value[:MAX_TEXT]!r} is not {_a(dimension)}", _allowed(dimension))
+        raise UnitError(f"{value[:MAX_TEXT]!r} is not {_a(dimension)}", accepted(dimension))
     match = _NUMBER.match(text)
     _refuse_lookalikes(text, dimension)
     if match is None:
-        raise UnitError(f"{value!r} is not {_a(dimension)}", _allowed(dimension))
+        raise UnitError(f"{value!r} is not {_a(dimension)}", accepted(dimension))
     number = float(match.group().replace("_", ""))
     unit = text[match.end() :].strip()
     factor = _factor(text, match.group(), unit, dimension)
@@ -209,13 +210,13 @@ def parse_count(value: object) -> int:
     """A whole number of tokens, parameters, devices ...: 8, "80B", "2e12". Raises UnitError if it is not whole."""
     if isinstance(value, int) and not isinstance(value, bool):
         if abs(value) >= 2**63:
-            raise UnitError(f"{str(value)[:MAX_TEXT]} is too large", _allowed(Dimension.COUNT))
+            raise UnitError(f"{str(value)[:MAX_TEXT]} is too large", accepted(Dimension.COUNT))
         return value
     number = parse(value, Dimension.COUNT)
     if number != round(number):
         raise UnitError(f"{value} is not a whole number", "a whole number", str(round(number)))
     if abs(number) >= 2.0**63:
-        raise UnitError(f"{value} is too large", _allowed(Dimension.COUNT))
+        raise UnitError(f"{value} is too large", accepted(Dimension.COUNT))
     return int(number)
 
 
@@ -232,13 +233,13 @@ def _finite(number: float, text: str) -> float:
 def _refuse_lookalikes(text: str, dimension: Dimension) -> None:
     if _SEXAGESIMAL.match(text):
         allowed = "a time with a unit, for example 90 min or 1.5 h" if dimension is Dimension.TIME else None
-        raise UnitError(f"{text!r} is ambiguous (YAML 1.1 reads it in base 60)", allowed or _allowed(dimension))
+        raise UnitError(f"{text!r} is ambiguous (YAML 1.1 reads it in base 60)", allowed or accepted(dimension))
     if _COMMA.match(text):
-        raise UnitError(f"{text!r}: a comma is not accepted in a number", _allowed(dimension), text.replace(",", "_"))
+        raise UnitError(f"{text!r}: a comma is not accepted in a number", accepted(dimension), text.replace(",", "_"))
     if _LEADING_ZERO.match(text):
         raise UnitError(
             f"{text!r} is ambiguous: a leading zero means octal in YAML 1.1",
-            _allowed(dimension),
+            accepted(dimension),
             text.lstrip("0_") or "0",
         )
 
@@ -252,11 +253,11 @@ def _factor(text: str, number: str, unit: str, dimension: Dimension) -> float:
     if unit in units.table:
         return units.table[unit]
     if dimension in (Dimension.NUMBER, Dimension.COUNT, Dimension.FRACTION) or not units.table:
-        raise UnitError(f"{text!r} is not {_a(dimension)}", _allowed(dimension))
+        raise UnitError(f"{text!r} is not {_a(dimension)}", accepted(dimension))
     folded = [u for u in units.table if u.lower() == unit.lower()]
     raise UnitError(
         f"{text!r}: unknown unit {unit!r} for {_a(dimension)}",
-        _allowed(dimension),
+        accepted(dimension),
         f"{number} {folded[0]}" if folded else None,
     )
 

@@ -78,10 +78,7 @@ def parse_text(text: str, source: Source, *, json: bool = False) -> Node:
     try:
         return _Reader(text, source).document()
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        where = Mark(source, mark.line + 1, mark.column + 1) if mark else Mark(source)
-        context = f" ({error.context})" if error.context else ""
-        _fail(where, f"not valid YAML: {error.problem or 'syntax error'}{context}")
+        _fail(*_syntax(text, error, source))
     except yaml.YAMLError as error:
         _fail(_reader_mark(text, error, source), f"not valid YAML: {getattr(error, 'reason', None) or 'syntax error'}")
     except UnicodeEncodeError as error:  # a lone surrogate, possible only in command-line text
@@ -102,6 +99,22 @@ def parse_scalar(text: str) -> Scalar:
 
 def _fail(mark: Mark, message: str, allowed: str | None = None, path: str | None = None) -> NoReturn:
     raise SpecError([problem_at(mark, path, message, allowed)])
+
+
+def _syntax(text: str, error: yaml.MarkedYAMLError, source: Source) -> tuple[Mark, str]:
+    """Place and words of a syntax error."""
+    mark = error.problem_mark or error.context_mark
+    if mark is None:
+        return Mark(source), f"not valid YAML: {error.problem or 'syntax error'}"
+    where = Mark(source, mark.line + 1, mark.column + 1)
+    lines = text.splitlines()
+    if mark.line < len(lines) and lines[mark.line][mark.column : mark.column + 1] == "\t":
+        return where, "not valid YAML: a tab cannot indent, use spaces"
+    context = ""
+    if error.context:
+        start = error.context_mark
+        context = f" ({error.context} that starts on line {start.line + 1})" if start else f" ({error.context})"
+    return where, f"not valid YAML: {error.problem or 'syntax error'}{context}"
 
 
 def _reader_mark(text: str, error: yaml.YAMLError, source: Source) -> Mark:

@@ -46,12 +46,14 @@ class LayerSplit(Section):
             data = {"layers": data}
         elif isinstance(data, str):
             raise refuse(f"{data!r} is not a layer split", "even, a list of layers per stage, or {first, last}")
-        if isinstance(data, dict) and "layers" in data:
-            if "first" in data or "last" in data:
-                raise refuse("layers already states the first and last stage", "layers, or first and last")
-            if data["layers"] == []:
-                raise refuse("an empty list of layers", "even or a list of layers per stage")
         return data
+
+    @classmethod
+    def _contradictions(cls, data: dict[str, Any]) -> None:
+        if "layers" in data and ("first" in data or "last" in data):
+            raise refuse("layers already states the first and last stage", "layers, or first and last")
+        if data.get("layers") == []:
+            raise refuse("an empty list of layers", "even or a list of layers per stage")
 
     @property
     def even(self) -> bool:
@@ -82,8 +84,11 @@ class RecomputeSpec(Section):
         modules, policy = data.get("modules"), data.get("policy")
         if isinstance(modules, str):
             data = data | {"modules": [modules]}
-        if modules and policy is None:
-            return data | {"policy": "selective"}
+        return data | {"policy": "selective"} if modules and policy is None else data
+
+    @classmethod
+    def _contradictions(cls, data: dict[str, Any]) -> None:
+        modules, policy = data.get("modules"), data.get("policy")
         if modules and policy in ("none", "full"):
             raise refuse(f"modules does not go with policy: {policy}", "policy: selective")
         extent = [k for k in ("layers", "per_stage") if data.get(k) is not None]
@@ -91,7 +96,6 @@ class RecomputeSpec(Section):
             raise refuse(f"{extent[0]} does not go with policy: none", "policy: full or selective")
         if len(extent) == 2:
             raise refuse("layers and per_stage both state how many layers are recomputed", "one of them")
-        return data
 
 
 class OffloadSpec(Section):
@@ -192,11 +196,14 @@ class ParallelSpec(Section):
             return data
         order = data.get("rank_order")
         if isinstance(order, str):
-            order = _rank_order(order)
-            data = data | {"rank_order": order}
+            data = data | {"rank_order": _rank_order(order)}
+        return data
+
+    @classmethod
+    def _contradictions(cls, data: dict[str, Any]) -> None:
+        order = data.get("rank_order")
         if isinstance(order, list) and len({str(axis) for axis in order}) != len(order):
             raise refuse("rank_order names an axis twice", "each axis once")
-        return data
 
     @property
     def auto(self) -> bool:

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaH
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from cann_plan.units import Dimension, UnitError, is_bare_number, parse, parse_count
+from cann_plan.units import Dimension, UnitError, accepted, is_bare_number, parse, parse_count
 
 UNKNOWN: Final = "unknown"
 MAX_NAME: Final = 4096  # characters of any text in a document
@@ -52,7 +52,7 @@ class Quantity:
         try:
             number = self._number(value)
         except UnitError as error:
-            allowed = self._range() if self.whole and not self.example else error.allowed
+            allowed = self._accepted() if error.allowed == accepted(self.dimension) else error.allowed
             if self.words and allowed:
                 allowed = " or ".join((*self.words, allowed))
             raise refuse(error.message, allowed, error.suggestion) from None
@@ -72,6 +72,13 @@ class Quantity:
         if self.bare_minimum is not None and 0 < number < self.bare_minimum:
             raise UnitError(f"{_show(value)} {self.unit} is implausibly small: is a unit missing?", self._with_unit())
         return number
+
+    def _accepted(self) -> str:
+        if self.whole and not self.example:
+            return self._range()
+        if self.unit:
+            return f"{self._with_unit()}; a bare number is in {self.unit}"
+        return accepted(self.dimension)
 
     def _with_unit(self) -> str:
         return f"a number with a unit, for example {self.example}"

@@ -52,7 +52,7 @@ class Resolver:
         if isinstance(node.value, str):
             identity, document = self._load(kind, node.value, node.mark, at)
             if identity in chain:
-                circle = " -> ".join((*chain[chain.index(identity) :], identity))
+                circle = " -> ".join(Path(step).name for step in (*chain[chain.index(identity) :], identity))
                 raise SpecError([problem_at(node.mark, dotted(at), f"extends goes in a circle: {circle}")])
             if len(chain) >= MAX_CHAIN:
                 raise SpecError([problem_at(node.mark, dotted(at), f"extends goes through {MAX_CHAIN} documents")])
@@ -65,14 +65,15 @@ class Resolver:
             ])  # fmt: skip
         base = node.get(EXTENDS)
         own = node.without(EXTENDS)
+        inner = at if at[-1:] == (EXTENDS,) else (*at, EXTENDS)
         if base is None or base.value is None:
             return own
         if not isinstance(base.value, str):
             raise SpecError([
-                problem_at(base.mark, dotted((*at, EXTENDS)), "expected a name", "a preset name or a path")
+                problem_at(base.mark, dotted(inner), "expected a name", "a preset name or a path")
             ])  # fmt: skip
         path = tuple(step for step in at if step != EXTENDS)
-        return merge(self._resolve(kind, base, (*at, EXTENDS), chain), own, path)
+        return merge(self._resolve(kind, base, inner, chain), own, path)
 
     def _load(self, kind: str, name: str, mark: Mark, at: PathKey) -> tuple[str, Node]:
         """Identity (for circles) and document of a preset or file."""
