@@ -164,24 +164,25 @@ def send_row(uses: tuple[LinkUse, ...]) -> Row:
 
 def _reductions(uses: tuple[LinkUse, ...], layout: GroupLayout, operation: str, turns: int) -> list[Row]:
     rows = [row("ring", *flat_ring(uses, layout.ranks, turns))]
-    rows.extend(row(f"hierarchical {name}", *hierarchical(uses, operation, name)) for name in ("ring", "nhr"))
+    rows.append(row("hierarchical", *hierarchical(uses, operation, "ring")))
+    rows.append(row("nhr", *hierarchical(uses, operation, "nhr")))
     if all(use.closed for use in uses):
         rows.append(_torus_row(uses, layout, turns))
     only_switches = not any(use.is_mesh or use.is_ring for use in uses)
     if operation == "all_reduce" and only_switches:
         rate, bottleneck = ring_rate(uses)
         step = max(use.step for use in uses)
-        rows.append(row("double tree", all_reduce.double_tree_all_reduce(layout.ranks, step, 1.0 / rate), bottleneck))
+        rows.append(row("double_tree", all_reduce.double_tree_all_reduce(layout.ranks, step, 1.0 / rate), bottleneck))
         slowest = min(use.rate for use in uses)
         rows.append(
-            row("recursive doubling", all_reduce.doubling_all_reduce(layout.ranks, step, 1.0 / slowest), bottleneck)
+            row("recursive_doubling", all_reduce.doubling_all_reduce(layout.ranks, step, 1.0 / slowest), bottleneck)
         )
     if operation == "all_reduce" and all(use.level.in_network_reduction for use in uses):
         total = ZERO
         for use in uses:
             part = all_reduce.in_network_all_reduce(use.fan, use.step, 1.0 / use.rate)
             total = total.then(part.of_share(1.0 / use.below))
-        rows.append(row("in-network", total, uses[-1].index))
+        rows.append(row("in_network", total, uses[-1].index))
     return rows
 
 
@@ -193,7 +194,7 @@ def _torus_row(uses: tuple[LinkUse, ...], layout: GroupLayout, turns: int) -> Ro
     slowest = min(uses, key=lambda use: use.rate)
     seconds = turns * sum((use.fan - 1) * use.step for use in uses)
     per_byte = turns * (layout.ranks - 1) / layout.ranks / (2.0 * len(uses) * slowest.rate)
-    return row("multi-dimensional ring", Affine(seconds, per_byte), slowest.index)
+    return row("torus_ring", Affine(seconds, per_byte), slowest.index)
 
 
 def _all_to_alls(uses: tuple[LinkUse, ...], layout: GroupLayout) -> list[Row]:
@@ -213,9 +214,9 @@ def _rooted(uses: tuple[LinkUse, ...], layout: GroupLayout, operation: str) -> l
     rate, bottleneck = ring_rate(uses)
     steps = ring_steps(uses, layout.ranks)
     chain = Affine(steps + sum(use.fixed for use in uses), 1.0 / rate)
-    rows = [row("pipelined ring", chain, bottleneck), row("hierarchical", *hierarchical(uses, operation))]
+    rows = [row("ring", chain, bottleneck), row("hierarchical", *hierarchical(uses, operation))]
     slowest = min(uses, key=lambda use: use.link)
     step = max(use.step for use in uses)
     cost = rooted.binomial_broadcast(layout.ranks, step, 1.0 / slowest.link)
-    rows.append(row("binomial tree", cost, slowest.index))
+    rows.append(row("tree", cost, slowest.index))
     return rows

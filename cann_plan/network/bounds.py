@@ -11,11 +11,11 @@ def lower_bounds(uses: tuple[LinkUse, ...], ranks: int, operation: str) -> list[
 
     One message must cross each level, and each child of a level must send what the others lack: 2(k-1)/k n for
     all-reduce (Patarasuk, Yuan 2009; n where switches reduce), (k-1)/k n for all-gather and reduce-scatter, n for
-    broadcast and reduce, its outgoing blocks for all-to-all, over the ports of all members in the child.
+    broadcast and reduce, its outgoing blocks for all-to-all, over the nominal ports of all members in the child.
     """
     bounds = []
     for use in uses:
-        rate = 2.0 * use.rate if use.is_ring else use.rate
+        rate = 2.0 * use.nominal if use.is_ring else use.nominal
         share = (use.fan - 1) / use.fan
         if operation == "all_reduce":
             sent = 1.0 if use.level.in_network_reduction else 2.0 * share
@@ -28,7 +28,7 @@ def lower_bounds(uses: tuple[LinkUse, ...], ranks: int, operation: str) -> list[
                 sent = (use.fan - 1) * use.below / ranks
             sent *= use.below
         elif operation == "send_recv":
-            sent, rate = float(use.below), use.link
+            sent, rate = float(use.below), use.nominal * use.link / use.rate
         else:
             sent = share if use.is_mesh else 1.0
         bounds.append((use.level.latency, sent / (rate * use.below)))

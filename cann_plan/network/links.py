@@ -21,6 +21,7 @@ class LinkUse:
         rate: bytes/s one rank can send in a ring-like collective: the port (switch), fan - 1 links (full mesh), one
             direction of the ring.
         step: seconds per message, software included.
+        nominal: `rate` without the efficiency factor, the most the links can carry.
         fixed: seconds once per collective until the bandwidth saturates, half_size/bandwidth.
         closed: the group covers a whole ring, so that both directions can be used.
     """
@@ -32,6 +33,7 @@ class LinkUse:
     link: float
     rate: float
     step: float
+    nominal: float
     fixed: float
     closed: bool
 
@@ -89,6 +91,7 @@ def link_uses(
                 link=link,
                 rate=rate,
                 step=level.latency * hops + overhead[index],
+                nominal=rate / efficiency[index],
                 fixed=level.half_size / level.bandwidth,
                 closed=closed,
             )
