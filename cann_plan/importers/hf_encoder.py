@@ -16,7 +16,7 @@ def _encoder(c: HfConfig, **fields: object) -> Fields:
         "position_table": c.integer("max_position_embeddings"),
         "embedding_norm": True,
         "final_norm": False,
-        "tied_embeddings": True,
+        "tied_embeddings": c.flag("tie_word_embeddings", default=True),
         "encoder": True,
         "dropout": True,
     }
@@ -43,8 +43,9 @@ def bert(c: HfConfig) -> Fields:
     else:
         raise c.unsupported(f"with the head of {architecture}")
     return _encoder(
-        c, token_types=c.integer("type_vocab_size", default=2), head_bias=head, extra_parameters=extra, extra_note=note
-    )
+        c, token_types=c.integer("type_vocab_size", default=2), head_bias=head, extra_parameters=extra, extra_note=note,
+        **({} if head else {"tied_embeddings": True}),
+    )  # fmt: skip
 
 
 def distilbert(c: HfConfig) -> Fields:

@@ -105,7 +105,7 @@ def nemotron_h(c: HfConfig) -> Fields:
             "groups": c.integer("n_groups", "mamba_n_groups"),
             "conv_kernel": c.integer("conv_kernel", "mamba_d_conv"),
             "conv_bias": c.flag("use_conv_bias", "mamba_conv_bias", default=True),
-            "bias": c.flag("mamba_proj_bias") or c.flag("use_bias"),
+            "bias": c.flag("use_bias"),
         },
     }
     if "dense" in names:

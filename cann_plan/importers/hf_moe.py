@@ -196,7 +196,7 @@ def ernie4_5_moe(c: HfConfig) -> Fields:
     bias = c.flag("use_bias")
     mixture = moe(
         c, hidden_size=c.integer("moe_intermediate_size"), shared_experts=c.integer("moe_num_shared_experts"),
-        router_bias=True, bias=bias,
+        router_bias=True,
     )  # fmt: skip
     return gated(c, bias=bias, moe=mixture) | blocks(dense)
 

@@ -179,7 +179,7 @@ def _attention(arch: Architecture, attention: Attention) -> tuple[int, int, int,
     key_value = h * (key + value)
     total, replicated = weights, 0
     if attention.qkv_bias:
-        total += query + key + value
+        total += query + key + value + (context if attention.output_gate else 0)
         key_value += key + value
     if attention.output_bias:
         total += h
