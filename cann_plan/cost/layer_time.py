@@ -45,20 +45,21 @@ class OperatorTime:
 def gemm_time(work: Gemm, compute: Compute) -> OperatorTime:
     """One product forward; backward the input gradient and, for a trained weight, the weight gradient.
 
-    The weight gradient reads and writes the accumulator (`gradient_bytes` twice per weight element).
+    The weight gradient reads and writes the accumulator (`gradient_bytes` twice per weight element). An fp8 product
+    of training gets operands that its producers already cast, so no cast is charged.
     """
     stack = compute.stack
     dtype = compute.linear_dtype if work.quantised and work.weight else compute.dtype
     rate = stack.fp8_rate if dtype == "fp8" else 1.0
     device = compute.device
-    forward = gemm_seconds(device, dtype, work.m, work.n, work.k, batch=work.batch, rate=rate)
-    input_gradient = gemm_seconds(device, dtype, work.m, work.k, work.n, batch=work.batch, rate=rate)
+    forward = gemm_seconds(device, dtype, work.m, work.n, work.k, batch=work.batch, rate=rate, cast=False)
+    input_gradient = gemm_seconds(device, dtype, work.m, work.k, work.n, batch=work.batch, rate=rate, cast=False)
     flops = 2.0 * work.m * work.n * work.k * work.batch
     if work.frozen:
         return OperatorTime(forward * stack.compute_time, input_gradient * stack.compute_time, flops, flops, 1, 1)
     weight_gradient = gemm_seconds(
         device, dtype, work.k, work.n, work.m, batch=work.batch,
-        out_bytes=compute.gradient_bytes if work.weight else 2.0, accumulate=work.weight, rate=rate,
+        out_bytes=compute.gradient_bytes if work.weight else 2.0, accumulate=work.weight, rate=rate, cast=False,
     )  # fmt: skip
     backward = input_gradient + weight_gradient
     return OperatorTime(forward * stack.compute_time, backward * stack.compute_time, flops, 2.0 * flops, 1, 2)
@@ -77,7 +78,7 @@ def grouped_time(work: GroupedGemm, compute: Compute) -> OperatorTime:
     # the weight gradient of each expert is a (k, n) product over that expert's rows
     weight_gradient = gemm_seconds(
         compute.device, dtype, work.k, work.n, rows, batch=work.experts, out_bytes=compute.gradient_bytes,
-        accumulate=True, rate=rate,
+        accumulate=True, rate=rate, cast=False,
     )  # fmt: skip
     return OperatorTime(forward * factor, (backward + weight_gradient) * factor, flops, 2.0 * flops, 1, 2)
 
