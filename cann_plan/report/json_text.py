@@ -1,4 +1,4 @@
-"""A contract document as JSON text: UTF-8, two-space indent, floats unrounded, never NaN or infinity."""
+"""A contract document as JSON text: two-space indent, floats unrounded, never NaN or infinity."""
 
 import json
 import math
@@ -6,9 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def write(document: Mapping[str, Any]) -> str:
-    """The document as JSON, ending in one newline. NumPy scalars become numbers, NaN and infinities null."""
-    return json.dumps(clean(document), ensure_ascii=False, indent=2, allow_nan=False) + "\n"
+def write(document: Mapping[str, Any], *, escape: bool = False) -> str:
+    """The document as JSON, ending in one newline. NumPy scalars become numbers, NaN and infinities null.
+
+    `escape` writes everything outside ASCII as \\u sequences, for streams that cannot carry UTF-8.
+    """
+    return json.dumps(clean(document), ensure_ascii=escape, indent=2, allow_nan=False) + "\n"
 
 
 def clean(value: Any) -> Any:

@@ -15,7 +15,7 @@ FORMATS: tuple[Format, ...] = ("table", "json", "csv", "markdown")
 def render(
     document: Mapping[str, Any], output_format: Format, *, screen: Screen | None = None, detail: Detail | None = None
 ) -> str:
-    """The document as text in `output_format`; `screen` matters to `table` only.
+    """The document as text in `output_format`; `screen` is where it will be read.
 
     Raises:
         ValueError: unknown format.
@@ -24,7 +24,7 @@ def render(
     if output_format == "json":
         from cann_plan.report import json_text
 
-        return json_text.write(document)
+        return json_text.write(document, escape=screen is not None and not screen.unicode)
     view = view_of(document, detail or Detail())
     if output_format == "csv":
         from cann_plan.report import delimited

@@ -71,10 +71,15 @@ def test_json_csv_and_markdown_parse(run: Run) -> None:
     assert {line.replace("\\|", "").count("|") for line in table} == {4}
 
 
-def test_json_is_ascii_safe(run: Run) -> None:
-    name = "cann-plan/preset/1"
-    done = run("presets", "show", "source-130b", "--format", "json", env=environment(PYTHONIOENCODING="ascii"))
-    assert json.loads(done.stdout)["schema"] == name
+def test_json_loses_nothing_where_utf8_cannot_go(run: Run) -> None:
+    command = ("presets", "show", "devices/a100-80g-sxm", "--format", "json")
+    plan = 'model: llama-2-7b\n"模型": 1\n'
+    assert json.loads(run(*command, env=environment(PYTHONIOENCODING="ascii")).stdout) == json.loads(
+        run(*command).stdout
+    )
+    done = run("estimate", "-", "--format", "json", stdin=plan, env=environment(PYTHONIOENCODING="ascii:strict"))
+    assert done.returncode == 2
+    assert json.loads(done.stderr)["errors"][0]["path"] == "模型"
 
 
 def test_the_ending_of_the_file_chooses_the_format(run: Run, tmp_path: Path) -> None:

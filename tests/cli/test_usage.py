@@ -50,7 +50,7 @@ def test_every_command_has_help(capsys: pytest.CaptureFixture[str], command: str
         (("estimate", "p.yaml", "--format", "xml"), "'xml' is not one of 'table', 'json', 'csv', 'markdown'"),
         (("estimate",), "missing argument 'PLAN'"),
         (("estimate", "p.yaml", "--devices", "many"), "--devices"),
-        (("schema", "chekc"), "no schema named 'chekc'; allowed: plan, estimate"),
+        (("schema", "chekc"), "no schema named 'chekc'; allowed: plan, model"),
         (("presets", "show", "lama-2-7b"), "no preset named 'lama-2-7b'; did you mean llama-2-7b?"),
         (("presets", "list", "model"), "no kind of preset named 'model'; allowed: "),
     ],
@@ -89,7 +89,7 @@ def test_help_does_not_load_what_it_does_not_need() -> None:
     [
         ("cann-plan esti", "estimate"),
         ("cann-plan estimate --cluster atlas-800-", "atlas-800-9000"),
-        ("cann-plan presets show llama-2-7b", "llama-2-7b"),
+        ("cann-plan presets show gpt3-175b-a", "gpt3-175b-a100"),
         ("cann-plan estimate --outp", "--output"),
     ],
 )

@@ -19,7 +19,10 @@ def command(
     """
     from cann_plan.cli.output import emit
     from cann_plan.cli.plans import estimate_document, load
+    from cann_plan.cli.progress import progress
 
     loaded = load(plan, cluster, devices, set_)
-    emit(estimate_document(loaded, explain=explain), format_, output, explain=explain, quiet=quiet)
+    with progress("searching layouts", quiet=quiet) as done:
+        document = estimate_document(loaded, explain=explain, on_progress=done)
+    emit(document, format_, output, explain=explain, quiet=quiet)
     return 0

@@ -35,7 +35,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="Name, alias or kind/n
 @app.command("list")
 def list_(
     kind: Annotated[
-        str | None, typer.Argument(metavar="[KIND]", help="models, devices, clusters, ...", autocompletion=_kinds)
+        str | None, typer.Argument(metavar="KIND", help="models, devices, clusters, ...", autocompletion=_kinds)
     ] = None,
     format_: options.Format = None,
     output: options.Output = None,
@@ -61,7 +61,7 @@ def show(name: Name, format_: options.Format = None, output: options.Output = No
 @app.command()
 def path(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="Default: the folder of all.", autocompletion=_names)
+        str | None, typer.Argument(metavar="NAME", help="Default: the folder of all.", autocompletion=_names)
     ] = None,
 ) -> int:
     """Print where a preset's file is."""

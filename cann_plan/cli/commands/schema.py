@@ -6,11 +6,13 @@ import typer
 
 from cann_plan.cli import options
 
+_INPUTS = ("plan", "model", "cluster", "server", "device")  # documents that a user writes
+
 
 def _names() -> list[str]:
     from cann_plan.planner.contract import DOCUMENTS
 
-    return ["plan", *DOCUMENTS]
+    return [*_INPUTS, *DOCUMENTS]
 
 
 def _complete(incomplete: str) -> list[str]:
@@ -21,9 +23,9 @@ def command(
     name: Annotated[
         str,
         typer.Argument(
-            metavar="[NAME]",
+            metavar="NAME",
             autocompletion=_complete,
-            help="`plan` for the plan file, else a command, or `error` for the error document.",
+            help="plan (default), model, cluster, server or device; a command; or error.",
         ),
     ] = "plan",
     output: options.Output = None,
@@ -38,10 +40,10 @@ def command(
     from cann_plan.cli.output import write_text
     from cann_plan.report import json_text
 
-    if name == "plan":
-        from cann_plan.spec.schema import plan_schema
+    if name in _INPUTS:
+        from cann_plan.spec.schema import document_schema as input_schema
 
-        write_text(json_text.write(plan_schema()), output)
+        write_text(json_text.write(input_schema(name)), output)
         return 0
     if name not in _names():
         close = get_close_matches(name, _names(), n=1)
