@@ -11,6 +11,7 @@ from cann_plan.cost.groups import layer_groups, message_seconds
 from cann_plan.cost.layer_table import Hiding, LayerCost, layer_cost, unique_rows
 from cann_plan.cost.problem import Problem
 from cann_plan.cost.strategies import Strategies
+from cann_plan.workload.operators.common import linear
 from cann_plan.workload.operators.edges import embedding_operators, head_operators
 from cann_plan.workload.operators.layer import layer_operators
 from cann_plan.workload.operators.operator import Array, Gemm, GroupedGemm, Message, Operator
@@ -22,10 +23,10 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class LayerBlock:
-    """Costs of K layer kinds, then the embedding, then the head, for R distinct rows.
+    """Costs of K layer kinds, then the embedding, the head, and multi-token-prediction modules if any; R rows.
 
-    `row` (N,) picks the row of each strategy. `dense` and `expert` (K + 2 entries of (R,)): parameters of one layer
-    on one device, dense part and routed experts.
+    `row` (N,) picks the row of each strategy. `dense` and `expert` (one (R,) array per entry of `costs`): parameters of
+    one layer on one device, dense part and routed experts.
     """
 
     row: Ints
@@ -72,8 +73,10 @@ def layer_block(problem: Problem, strategies: Strategies) -> LayerBlock:
             rows, settings, padded, final_norm=architecture.final_norm, fused_loss=problem.fused_loss
         )
     )  # fmt: skip
+    if architecture.mtp_layers:
+        lists.append(_prediction_operators(problem, rows, lists[-1]))
     costs = tuple(layer_cost(ops, count, problem.compute, communicate, hiding, problem.policies) for ops in lists)
-    dense, expert = _local_parameters(problem, lists[:-2], rows, padded)
+    dense, expert = _local_parameters(problem, lists, rows, padded)
     tokens = settings.tokens(rows)
     return LayerBlock(row, costs, dense, expert, tokens, tokens * settings.hidden / rows.sequence_shards)
 
@@ -91,22 +94,51 @@ def _local_parameters(
     problem: Problem, lists: list[list[Operator]], rows: LayerRows, padded: Array
 ) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
     """Parameters of each kind on one device: trained matrices by their local sizes, vectors whole on every rank."""
-    dense, expert = [], []
+    kinds = len(problem.architecture.kinds)
     count = rows.tensor.shape[0]
-    for operators, vectors in zip(lists, problem.vector_parameters, strict=False):
-        matrices = np.zeros(count)
-        routed = np.zeros(count)
-        for operator in operators:
-            work = operator.work
-            if isinstance(work, Gemm) and work.weight and "_lora_" not in operator.name:
-                matrices = matrices + work.n * work.k * work.batch
-            elif isinstance(work, GroupedGemm):
-                routed = routed + work.experts * work.n * work.k
-        dense.append(matrices + vectors)
-        expert.append(routed)
     hidden = float(problem.architecture.hidden)
     table = padded / rows.tensor * hidden
     position = problem.architecture.position_table * hidden
+    zero = np.zeros(count)
+    held = [_held(operators, count) for operators in lists[:kinds]]
+    dense = [matrices + vectors for (matrices, _), vectors in zip(held, problem.vector_parameters, strict=True)]
+    expert = [routed for _, routed in held]
     dense += [table + position, table + hidden]
-    expert += [np.zeros(count), np.zeros(count)]
+    expert += [zero, zero]
+    for operators in lists[kinds + 2 :]:
+        matrices, routed = _held(operators, count)
+        # the head's product inside a prediction module uses the model's own head weights
+        dense.append(matrices - problem.architecture.mtp_layers * table)
+        expert.append(routed)
     return tuple(dense), tuple(expert)
+
+
+def _held(operators: list[Operator], count: int) -> tuple[Array, Array]:
+    """Elements of dense and of routed weight matrices of a list of operators on one device, (R,) each."""
+    matrices, routed = np.zeros(count), np.zeros(count)
+    for operator in operators:
+        work = operator.work
+        if isinstance(work, Gemm) and work.weight and "_lora_" not in operator.name:
+            matrices = matrices + work.n * work.k * work.batch
+        elif isinstance(work, GroupedGemm):
+            routed = routed + work.experts * work.n * work.k
+    return matrices, routed
+
+
+def _prediction_operators(problem: Problem, rows: LayerRows, head: list[Operator]) -> list[Operator]:
+    """Multi-token-prediction modules on the last stage: a projection of two hidden widths, a layer like the last, a
+    head pass each (DeepSeek-V3, arXiv 2412.19437 section 2.2).
+    """
+    architecture, settings = problem.architecture, problem.settings
+    tokens = settings.tokens(rows) / rows.sequence_shards
+    hidden = np.full_like(tokens, float(architecture.hidden))
+    joined = linear("prediction_projection", ("prediction",), settings, tokens, hidden, 2.0 * hidden)
+    layer = layer_operators(architecture.kinds[architecture.sequence[-1]], rows, settings)
+    return [joined, *layer, *head] * architecture.mtp_layers
+
+
+def edges(problem: Problem, chunks: int) -> list[tuple[int, int]]:
+    """(index in `LayerBlock.costs`, chunk) of what sits at the ends of the model besides layers."""
+    kinds = len(problem.architecture.kinds)
+    ends = [(kinds, 0), (kinds + 1, chunks - 1)]
+    return [*ends, (kinds + 2, chunks - 1)] if problem.architecture.mtp_layers else ends

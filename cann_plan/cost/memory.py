@@ -97,6 +97,9 @@ def rank_memory(
     head = block.costs[kinds + 1].policies[0]
     activations = activations * alive + np.where(first, embedding.kept[row][:, None] * alive, 0.0)
     head_kept = head.kept[row][:, None]
+    for index in range(kinds + 2, len(block.costs)):
+        extra_head = block.costs[index].policies[0]
+        head_kept = head_kept + extra_head.kept[row][:, None]
     logits = np.where(last, head_kept + head.backward_extra[row][:, None], 0.0)
     boundary = 2.0 * block.boundary_elements[row][:, None] * problem.settings.element_bytes
     temporary = np.maximum(temporary, forward_temporary) + state.gathered + np.where(pipeline > 1, boundary, 0.0)

@@ -62,6 +62,9 @@ def rank_state(problem: Problem, strategies: Strategies, block: LayerBlock, row:
     if problem.architecture.tied_embeddings and table.pipeline == 1:
         head = np.full_like(head, hidden)
     dense = dense + first * block.dense[kinds][row][:, None] + last * head[:, None]
+    for index in range(kinds + 2, len(block.costs)):
+        dense = dense + last * block.dense[index][row][:, None]
+        expert = expert + last * block.expert[index][row][:, None]
     s = strategies
     dense_group, expert_group = data_groups(
         s.tensor, s.context, s.data, s.pipeline, s.expert, s.expert_tensor,

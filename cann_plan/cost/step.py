@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from cann_plan.cost.gradient_exchange import finish_seconds
 from cann_plan.cost.groups import Group, exchange_seconds
-from cann_plan.cost.layer_block import LayerBlock
+from cann_plan.cost.layer_block import LayerBlock, edges
 from cann_plan.cost.layer_table import LayerCost, PhaseCost
 from cann_plan.cost.pipeline import step_seconds
 from cann_plan.cost.problem import Problem
@@ -62,7 +62,7 @@ def step_time(
         backward = backward + present * cost.backward.seconds[row][:, None]
         replay = _by_policy(cost, policy, row, "seconds")
         backward = backward + replays[kind].astype(np.float64) * replay[:, None]
-    for index, chunk in ((kinds, 0), (kinds + 1, chunks - 1)):
+    for index, chunk in edges(problem, chunks):
         cost = block.costs[index]
         forward[:, chunk] = forward[:, chunk] + cost.forward.seconds[row]
         backward[:, chunk] = backward[:, chunk] + cost.backward.seconds[row]
@@ -172,7 +172,7 @@ def _critical_parts(
             chosen = np.where(policy == index, replayed, 0.0)
             if chosen.any():
                 add("recompute", cost.policies[index].replay, chosen)
-    for index, rank in ((kinds, 0), (kinds + 1, pipeline - 1)):
+    for index, rank in edges(problem, pipeline):
         here = (critical == rank).astype(np.float64)
         add("forward", block.costs[index].forward, here)
         add("backward", block.costs[index].backward, here)
@@ -186,13 +186,15 @@ def _hardware_flops(
     """FLOPs all devices execute in a step, replays included, (n,)."""
     kinds = len(problem.architecture.kinds)
     total = np.zeros(row.shape[0])
+    pipeline = table.pipeline
     for kind in range(kinds):
         cost = block.costs[kind]
         layers = float(table.counts[kind].sum())
         total = total + layers * (cost.forward.flops[row] + cost.backward.flops[row])
         replayed = replays[kind].sum(axis=1).astype(np.float64)
         total = total + replayed * _by_policy(cost, policy, row, "flops")
-    head = block.costs[kinds + 1]
-    total = total + head.forward.flops[row] + head.backward.flops[row]
+    for index, _ in edges(problem, pipeline):
+        edge = block.costs[index]
+        total = total + edge.forward.flops[row] + edge.backward.flops[row]
     s = strategies
     return total * slots * (s.tensor * s.context * s.data).astype(np.float64)

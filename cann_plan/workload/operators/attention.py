@@ -46,11 +46,13 @@ def attention_operators(
     heads = attention.heads / rows.tensor
     kv_heads = local_kv_heads(attention, rows)
     q_width = heads * attention.head_dim
-    kv_width = kv_heads * attention.head_dim
-    kv_copies = 1.0 if attention.shared_kv else 2.0
-    gate_width = q_width if attention.output_gate else q_width * 0.0
+    v_dim = attention.value_head_dim or attention.head_dim
+    k_width = kv_heads * attention.head_dim
+    v_width = kv_heads * v_dim
+    out_width = heads * v_dim
+    gate_width = out_width if attention.output_gate else out_width * 0.0
     hidden = np.full_like(q_width, float(settings.hidden))
-    qkv_width = q_width + kv_copies * kv_width + gate_width
+    qkv_width = q_width + k_width + (v_width * 0.0 if attention.shared_kv else v_width) + gate_width
     operators: list[Operator] = []
     if not skip_norm:
         operators.append(norm("attention_norm", rows, settings, settings.hidden, keep_input=True))
@@ -60,7 +62,7 @@ def attention_operators(
             "qkv", (BLOCK, "qkv"), settings, tokens, qkv_width, hidden,
             saved=(
                 Saved("query", tokens * q_width * e, ("layer", BLOCK, "qkv")),
-                Saved("key_value", tokens * 2.0 * kv_width * e, ("layer", BLOCK, "qkv")),
+                Saved("key_value", tokens * (k_width + v_width) * e, ("layer", BLOCK, "qkv")),
                 Saved("gate", tokens * gate_width * e, ("layer", BLOCK, "qkv")),
             ),
         )
@@ -70,24 +72,24 @@ def attention_operators(
     if attention.qkv_bias and "bias" not in settings.fused:
         operators.append(_pass("qkv_bias", tokens * qkv_width * e, 2.0, 1.0))
     if attention.qk_norm != "none":
-        size = tokens * (q_width + kv_width) * e
+        size = tokens * (q_width + k_width) * e
         operators.append(
             Operator("qk_norm", (BLOCK, "qkv"), Vector(size * 2.0, size * 3.0, 2, 2),
                      saved=(Saved("qk_norm_input", size, ("layer", BLOCK, "qkv")),))
         )  # fmt: skip
     if settings.position == "rotary":
         passes = ROPE_PASSES_FUSED if "rope" in settings.fused else ROPE_PASSES_UNFUSED
-        operators.append(_pass("rope", tokens * (q_width + kv_width) * e, passes, passes))
+        operators.append(_pass("rope", tokens * (q_width + k_width) * e, passes, passes))
     operators += _core(attention, rows, settings, heads, kv_heads)
     if attention.output_gate:
-        size = tokens * q_width * e
+        size = tokens * out_width * e
         operators.append(_pass("output_gate", size, 3.0, 5.0, (Saved("gated_context", size, ("layer", BLOCK)),)))
     operators.append(
-        linear("attention_projection", (BLOCK, "projection"), settings, tokens, hidden, q_width,
-               saved=(Saved("context", tokens * q_width * e, ("layer", BLOCK)),))
+        linear("attention_projection", (BLOCK, "projection"), settings, tokens, hidden, out_width,
+               saved=(Saved("context", tokens * out_width * e, ("layer", BLOCK)),))
     )  # fmt: skip
     if _targets(settings, "projection"):
-        operators += lora_adapter("projection", (BLOCK,), settings, tokens, hidden, q_width)
+        operators += lora_adapter("projection", (BLOCK,), settings, tokens, hidden, out_width)
     operators.append(leave_tensor_parallel("attention_scatter", (BLOCK,), rows, settings, settings.hidden))
     if norms >= 4:
         operators.append(norm("attention_post_norm", rows, settings, settings.hidden, keep_input=False))
@@ -112,6 +114,7 @@ def _core(
 ) -> list[Operator]:
     """Core attention with its context-parallel exchange: ring, Ulysses, hybrid or key/value all-gather."""
     e = settings.element_bytes
+    v_dim = attention.value_head_dim or attention.head_dim
     length = np.full_like(heads, float(settings.sequence_length))
     document = float(settings.document_length) if settings.document_length else None
     batch = rows.micro_batch
@@ -124,7 +127,7 @@ def _core(
     local_kv = np.maximum(kv_heads / ulysses, 1.0)
     q_length = length / ring
     core = CoreAttention(
-        batch, local_heads, local_kv, q_length, length, attention.head_dim, attention.head_dim,
+        batch, local_heads, local_kv, q_length, length, attention.head_dim, v_dim,
         settings.causal, effective_window(attention, settings), settings.flash, calls=ring,
     )  # fmt: skip
     scores = batch * local_heads * q_length * length
@@ -132,7 +135,7 @@ def _core(
     saved: tuple[Saved, ...]
     if settings.flash:
         saved = (Saved("log_sum_exp", batch * local_heads * q_length * 4.0, ("layer", BLOCK)),)
-        temporary = batch * local_heads * q_length * attention.head_dim * e
+        temporary = batch * local_heads * q_length * v_dim * e
         backward_temporary = 3.0 * temporary
     else:
         rebuilt = ("layer", *modules)
@@ -168,12 +171,13 @@ def _exchange(
     tokens = settings.tokens(rows)
     ulysses = ulysses_degree(rows)
     ring = rows.context / ulysses
-    kv_size = tokens * 2.0 * kv_heads * attention.head_dim * e
+    width = attention.head_dim + (attention.value_head_dim or attention.head_dim)
+    kv_size = tokens * kv_heads * width * e
     gather = rows.context_kind == CONTEXT_KINDS.index("all_gather")
     ring_size = np.where((ring > 1.0) & ~gather, kv_size, 0.0)
     steps = np.maximum(ring - 1.0, 0.0)
     gathered = np.where(gather & (rows.context > 1.0), kv_size * rows.context, 0.0)
-    shuffled = np.where(ulysses > 1.0, tokens * heads * attention.head_dim * e * 2.0 + kv_size, 0.0)
+    shuffled = np.where(ulysses > 1.0, tokens * heads * width * e + kv_size, 0.0)
     forward = (
         Message("send", ring_size, steps),
         Message("all_gather", gathered),

@@ -58,11 +58,12 @@ def _mixer(
         linear("mixer_in", (BLOCK, "qkv"), settings, tokens, in_width, hidden,
                saved=(Saved("mixer_input", tokens * in_width * e, ("layer", BLOCK)),))
     )  # fmt: skip
-    conv = tokens * conv_width * e
-    operators.append(
-        Operator("causal_conv", (BLOCK,), Vector(conv * 2.0, conv * (3.0 + 0.0 * kernel), 1, 2),
-                 saved=(Saved("conv_output", conv, ("layer", BLOCK)),), forward_temporary=conv)
-    )  # fmt: skip
+    if kernel:
+        conv = tokens * conv_width * e
+        operators.append(
+            Operator("causal_conv", (BLOCK,), Vector(conv * 2.0, conv * 3.0, 1, 2),
+                     saved=(Saved("conv_output", conv, ("layer", BLOCK)),), forward_temporary=conv)
+        )  # fmt: skip
     operators.append(_context(rows, settings, tokens, conv_width + out_width))
     operators += scan
     gated = tokens * out_width * e
@@ -88,7 +89,9 @@ def linear_attention_operators(
     tokens = settings.tokens(rows)
     keys = mixer.key_heads * mixer.key_head_dim / rows.tensor
     values = mixer.value_heads * mixer.value_head_dim / rows.tensor
-    in_width = 2.0 * keys + 2.0 * values + 2.0 * mixer.value_heads / rows.tensor
+    in_width = 2.0 * keys + 2.0 * values
+    if mixer.style == "gated_delta":
+        in_width = in_width + 2.0 * mixer.value_heads / rows.tensor  # beta and decay
     heads = mixer.value_heads / rows.tensor
     scan = _scan("delta", rows, settings, tokens, heads, float(mixer.key_head_dim), float(mixer.value_head_dim))
     return _mixer(rows, settings, in_width, values, 2.0 * keys + values, mixer.conv_kernel, scan, norms=norms,
@@ -102,8 +105,33 @@ def state_space_operators(
     tokens = settings.tokens(rows)
     inner = mixer.heads * mixer.head_dim / rows.tensor
     groups = np.maximum(mixer.groups / rows.tensor, 1.0) * mixer.state_dim
-    in_width = 2.0 * inner + 2.0 * groups + mixer.heads / rows.tensor
     heads = mixer.heads / rows.tensor
+    if mixer.dt_rank:
+        return _selective_scan(mixer, rows, settings, inner, norms=norms, skip_norm=skip_norm)
+    in_width = 2.0 * inner + 2.0 * groups + heads
     scan = _scan("ssd", rows, settings, tokens, heads, float(mixer.state_dim), float(mixer.head_dim))
     return _mixer(rows, settings, in_width, inner, inner + 2.0 * groups, mixer.conv_kernel, scan, norms=norms,
+                  skip_norm=skip_norm)  # fmt: skip
+
+
+def _selective_scan(
+    mixer: StateSpace, rows: LayerRows, settings: LayerSettings, inner: Array, *, norms: int, skip_norm: bool
+) -> list[Operator]:
+    """Mamba-1 (arXiv 2312.00752): x and z projections, convolution, step-size and B/C projections, fused scan.
+
+    The scan kernel reads and writes its inputs once and keeps no states (section 3.3.2); its 9 FLOPs per state element
+    run on the vector unit at memory speed.
+    """
+    e = settings.element_bytes
+    tokens = settings.tokens(rows)
+    small = np.full_like(inner, float(mixer.dt_rank + 2 * mixer.state_dim))
+    rank = np.full_like(inner, float(mixer.dt_rank))
+    traffic = tokens * inner * 4.0 * e
+    scan = [
+        linear("step_and_state", (BLOCK, "core_attention"), settings, tokens, small, inner),
+        linear("step_size", (BLOCK, "core_attention"), settings, tokens, inner, rank),
+        Operator("selective_scan", (BLOCK, "core_attention"), Vector(traffic, traffic * 2.5, 1, 1),
+                 saved=(Saved("step", tokens * inner * e, ("layer", BLOCK, "core_attention")),)),
+    ]  # fmt: skip
+    return _mixer(rows, settings, 2.0 * inner, inner, inner, mixer.conv_kernel, scan, norms=norms,
                   skip_norm=skip_norm)  # fmt: skip
