@@ -1,8 +1,8 @@
 """Values that absent keys of a config.json take, by model type.
 
-Source: defaults of the configuration classes of transformers 5.3.0 (public release); keys whose default is false or
-derived from other keys are left out, as the readers derive them. The last entries are families outside transformers,
-with the defaults of the configuration class published beside their weights.
+Source: defaults of the configuration classes of transformers 5.3.0 (5.24.0 from gemma4_text to internlm3). Keys whose
+default is false or derived from other keys are left out, as the readers derive them. The last entries are families
+outside transformers, with the defaults of the configuration class published beside their weights.
 """
 
 from __future__ import annotations
@@ -265,6 +265,48 @@ DEFAULTS: Final[dict[str, dict[str, Any]]] = {
     "youtu": {"vocab_size": 128256, "hidden_size": 2048, "intermediate_size": 6144, "num_hidden_layers": 32,
         "num_attention_heads": 16, "num_key_value_heads": 16, "kv_lora_rank": 512, "q_lora_rank": 1536,
         "qk_rope_head_dim": 64, "v_head_dim": 128, "qk_nope_head_dim": 128, "tie_word_embeddings": True},
+    "gemma4_text": {
+        "vocab_size": 262144, "hidden_size": 2304, "intermediate_size": 9216, "num_hidden_layers": 30,
+        "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256, "sliding_window": 512,
+        "hidden_activation": "gelu_pytorch_tanh", "tie_word_embeddings": True, "vocab_size_per_layer_input": 262144,
+        "hidden_size_per_layer_input": 256,
+    },
+    "mimo_v2_flash": {
+        "vocab_size": 152576, "hidden_size": 4096, "intermediate_size": 16384, "num_hidden_layers": 48,
+        "num_attention_heads": 64, "num_key_value_heads": 4, "moe_intermediate_size": 2048, "num_experts_per_tok": 8,
+        "n_routed_experts": 256, "head_dim": 192, "v_head_dim": 128, "sliding_window": 129,
+    },
+    "kimi_linear": {
+        "vocab_size": 163840, "hidden_size": 2304, "intermediate_size": 9216, "moe_intermediate_size": 1024,
+        "num_hidden_layers": 27, "num_attention_heads": 32, "num_key_value_heads": 32, "kv_lora_rank": 512,
+        "qk_rope_head_dim": 64, "v_head_dim": 128, "qk_nope_head_dim": 128, "num_experts_per_tok": 8,
+        "num_experts": 256, "first_k_dense_replace": 1,
+    },
+    "hy_v3": {
+        "vocab_size": 120832, "hidden_size": 4096, "intermediate_size": 13312, "num_hidden_layers": 80,
+        "num_attention_heads": 64, "num_key_value_heads": 8, "head_dim": 128, "num_experts": 192,
+        "num_experts_per_tok": 8, "num_shared_experts": 1, "moe_intermediate_size": 1536,
+    },
+    "deepseek_v32": {
+        "vocab_size": 129280, "hidden_size": 7168, "intermediate_size": 18432, "moe_intermediate_size": 2048,
+        "num_hidden_layers": 61, "num_attention_heads": 128, "num_key_value_heads": 128, "n_shared_experts": 1,
+        "n_routed_experts": 256, "kv_lora_rank": 512, "q_lora_rank": 1536, "qk_rope_head_dim": 64, "v_head_dim": 128,
+        "qk_nope_head_dim": 128, "num_experts_per_tok": 8, "index_topk": 2048, "index_head_dim": 128,
+        "index_n_heads": 64, "first_k_dense_replace": 3,
+    },
+    "minicpm3": {
+        "vocab_size": 73448, "hidden_size": 2560, "intermediate_size": 6400, "num_hidden_layers": 62,
+        "num_attention_heads": 40, "num_key_value_heads": 40, "kv_lora_rank": 256, "q_lora_rank": 768,
+        "qk_nope_head_dim": 64, "qk_rope_head_dim": 32, "tie_word_embeddings": True,
+    },
+    "exaone": {
+        "vocab_size": 102400, "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
+        "num_attention_heads": 32, "num_key_value_heads": 8,
+    },
+    "internlm3": {
+        "vocab_size": 128512, "hidden_size": 4096, "intermediate_size": 10240, "num_hidden_layers": 48,
+        "num_attention_heads": 32, "num_key_value_heads": 2, "head_dim": 128,
+    },
     "arctic": {"num_local_experts": 8, "num_experts_per_tok": 1, "moe_layer_frequency": 2},
     "grok-1": {"num_experts": 8, "num_experts_per_tok": 2, "widening_factor": 8},
     "grok": {"num_experts": 8, "num_experts_per_tok": 2, "widening_factor": 8},

@@ -58,5 +58,47 @@ def gemma3n(c: HfConfig) -> Fields:
     )
 
 
+def gemma4(c: HfConfig) -> Fields:
+    """Gemma 4 (text): wider heads in full-attention layers, experts beside the dense block, per-layer embeddings.
+
+    The routed experts have three norms of their own, the router a scale per channel and per expert.
+    """
+    hidden, layers = c.hidden, c.layers
+    types = c.names("layer_types") or every(layers, 6, ordinary="sliding_attention", special="full_attention")
+    types[-1] = "full_attention"
+    full = [name == "full_attention" for name in types]
+    heads = c.integer("head_dim"), c.integer("global_head_dim", default=512)
+    kv_heads = c.integer("num_key_value_heads")
+    one_projection = c.flag("attention_k_eq_v")
+    wide_kv = c.integer("num_global_key_value_heads", default=kv_heads) if one_projection else kv_heads
+    first_reused = layers - c.integer("num_kv_shared_layers", default=0)
+    width = c.integer(*FFN)
+    doubled = c.flag("use_double_wide_mlp")
+    extra = outside = 0
+    per_layer = c.integer("hidden_size_per_layer_input", default=256)
+    if per_layer:
+        extra = 2 * per_layer * hidden + hidden
+        outside = c.integer("vocab_size_per_layer_input") * per_layer * layers
+        outside += hidden * per_layer * layers + per_layer
+    fields = gemma(c) | {
+        "block_norms": 2,
+        "qk_norm": "head",
+        "head_dim": [heads[wide] for wide in full],
+        "kv_heads": [wide_kv if wide else kv_heads for wide in full],
+        "shared_kv": [2 if i >= first_reused else int(one_projection and full[i]) for i in range(layers)],
+        "ffn_hidden_size": [width * 2 if doubled and i >= first_reused else width for i in range(layers)],
+    }
+    if c.flag("enable_moe_block"):
+        experts = c.integer("num_experts")
+        extra += 3 * hidden + hidden + experts
+        fields["moe"] = {
+            "experts": experts, "top_k": c.integer("top_k_experts"), "hidden_size": c.integer("moe_intermediate_size"),
+            "shared_hidden_size": width,
+        }  # fmt: skip
+    fields |= windowed(types, c.optional_integer("sliding_window")) | {"layer_extra_parameters": extra}
+    note = {"extra_parameters": outside, "extra_note": "per-layer embeddings, counted but not modelled"}
+    return fields | (note if outside else {})
+
+
 def _single_width(c: HfConfig, width: int) -> HfConfig:
     return HfConfig({**c.data, FFN[0]: width}, c.defaults, c.model_type)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cann_plan.importers.hf_config import Fields, HfConfig, gated
+from cann_plan.importers.hf_config import Fields, HfConfig, gated, shortest
 from cann_plan.importers.hf_moe import blocks, leading_dense
 
 
@@ -22,6 +22,36 @@ def dense(c: HfConfig) -> Fields:
     fields.pop("head_dim", None)
     fields.pop("kv_heads", None)
     return fields
+
+
+def minicpm3(c: HfConfig) -> Fields:
+    """MiniCPM 3: latent attention with dense blocks, tied embeddings."""
+    fields = dense(HfConfig({"v_head_dim": c.hidden // c.heads, **c.data}, c.defaults, c.model_type))
+    return fields | {"tied_embeddings": c.flag("tie_word_embeddings", default=True)}
+
+
+def kimi_linear(c: HfConfig) -> Fields:
+    """Kimi Linear: Kimi delta attention with latent attention in between, mixtures behind the first dense layers."""
+    section = c.section("linear_attn_config")
+    full, linear = section.raw("full_attn_layers"), section.raw("kda_layers")
+    if full is not None and linear is not None:
+        listed_full = set(full)  # counted from one
+        mixers = ["full" if layer + 1 in listed_full else "linear" for layer in range(c.layers)]
+    else:
+        types = c.names("layer_types")
+        if types is None:
+            raise c.unsupported("without the list of its full-attention layers")
+        mixers = ["full" if name == "full_attention" else "linear" for name in types]
+    head_dim, heads = section.integer("head_dim", default=128), section.integer("num_heads", default=32)
+    mixture = leading_dense(c) | {"shared_experts": c.integer("num_shared_experts", "n_shared_experts", default=1)}
+    return dense(c) | listed(c) | {
+        "mixers": shortest(mixers),
+        "linear_attention": {
+            "key_heads": heads, "value_heads": heads, "key_head_dim": head_dim, "value_head_dim": head_dim,
+            "conv_kernel": section.integer("short_conv_kernel_size", default=4), "style": "kimi_delta",
+        },
+        "moe": mixture,
+    }  # fmt: skip
 
 
 def deepseek(c: HfConfig) -> Fields:

@@ -124,6 +124,38 @@ def afmoe(c: HfConfig) -> Fields:
     return fields | windowed(c.names("layer_types") or types, c.optional_integer("sliding_window"))
 
 
+def hy_v3(c: HfConfig) -> Fields:
+    """Hunyuan 3: norms of each head, one dense layer first."""
+    bias = c.flag("attention_bias")
+    fields = gated(c, qk_norm="head", qkv_bias=bias, attention_output_bias=bias, moe=leading_dense(c))
+    if not c.has("first_k_dense_replace"):
+        names = c.names("mlp_layer_types")
+        fields |= blocks([name == "dense" for name in names] if names else [not layer for layer in range(c.layers)])
+    return fields
+
+
+def mimo_v2_flash(c: HfConfig) -> Fields:
+    """MiMo-V2-Flash: narrower values than keys; 5 of 6 layers slide, with sinks and more key/value heads."""
+    pattern = c.raw("hybrid_layer_pattern")  # 1: sliding
+    types = c.names("layer_types") or (
+        ["sliding_attention" if slides else "full_attention" for slides in pattern]
+        if pattern is not None
+        else ["sliding_attention" if i and (i + 1) % 6 else "full_attention" for i in range(c.layers)]
+    )
+    kv_heads = c.integer("num_key_value_heads")
+    sliding_kv = c.integer("swa_num_key_value_heads", default=2 * kv_heads)
+    sparse, listed = c.names("mlp_layer_types"), c.raw("moe_layer_freq")  # 1: mixture
+    if sparse is None and isinstance(listed, list):
+        sparse = ["sparse" if value else "dense" for value in listed]
+    dense = [name == "dense" for name in sparse] if sparse else [layer == 0 for layer in range(c.layers)]
+    bias = c.flag("attention_bias")
+    fields = gated(
+        c, kv_heads=[sliding_kv if name == "sliding_attention" else kv_heads for name in types],
+        value_head_dim=c.integer("v_head_dim"), qkv_bias=bias, sinks="sliding", moe=leading_dense(c),
+    )  # fmt: skip
+    return fields | blocks(dense) | windowed(types, c.optional_integer("sliding_window", "sliding_window_size"))
+
+
 def phimoe(c: HfConfig) -> Fields:
     """Phi-3.5-MoE: LayerNorm with bias."""
     bias = c.flag("attention_bias")

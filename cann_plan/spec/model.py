@@ -79,9 +79,13 @@ class ModelSpec(Section):
     chunk: PositiveInt | None = Field(None, description="keys per chunk of a `chunked` layer (Llama 4)")
     mixers: tuple[Mixer, ...] | None = Field(None, description="mixer of each layer; absent: as window and chunk say")
     feed_forwards: tuple[FeedForward, ...] | None = Field(None, description="feed-forward block of each layer")
-    shared_kv: PerLayer = Field(0, description="per layer: 1 if the value projection is the key projection")
+    shared_kv: PerLayer = Field(
+        0, description="per layer: 1 if the value projection is the key projection, 2 if an earlier layer's are reused"
+    )
     output_gate: bool = Field(False, description="a gate on the attention output as wide as it (gated attention)")
-    sinks: bool = Field(False, description="one learned attention-sink logit per head")
+    sinks: bool | Literal["sliding"] = Field(
+        False, description="one learned attention-sink logit per head; `sliding`: in sliding layers alone"
+    )
 
     moe: MoeSpec | None = None
     mla: MlaSpec | None = None

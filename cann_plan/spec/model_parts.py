@@ -75,14 +75,14 @@ class MlaSpec(Section):
 
 
 class LinearAttentionSpec(Section):
-    """Linear attention: gated delta rule (Qwen3-Next) or lightning attention (MiniMax-Text-01)."""
+    """Linear attention: gated delta rule (Qwen3-Next, Kimi Linear) or lightning attention (MiniMax-Text-01)."""
 
     key_heads: PositiveInt
     value_heads: PositiveInt
     key_head_dim: PositiveInt
     value_head_dim: PositiveInt
     conv_kernel: NonNegativeInt = Field(4, description="taps of the causal convolution; 0: none")
-    style: Literal["gated_delta", "lightning"] = "gated_delta"
+    style: Literal["gated_delta", "kimi_delta", "lightning"] = "gated_delta"
 
 
 class StateSpaceSpec(Section):

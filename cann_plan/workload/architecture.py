@@ -24,9 +24,10 @@ class Attention:
     chunk: int | None = None  # chunked local attention (Llama 4): keys of the same chunk only
     output_gate: bool = False  # a gate as wide as the output, projected from the input (gated attention)
     sinks: bool = False  # one learned logit per head
-    shared_kv: bool = False  # value projection equals key projection, or keys/values reused from an earlier layer
+    shared_kv: bool = False  # the value projection is the key projection
     qk_norm_bias: bool = False
     value_head_dim: int = 0  # 0: head_dim
+    reused_kv: bool = False  # keys and values of an earlier layer: no key and value projections of its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ class LinearAttention:
     key_head_dim: int
     value_head_dim: int
     conv_kernel: int  # 0: no convolution
-    style: str = "gated_delta"  # gated_delta | lightning (MiniMax-Text-01: q, k, v and an output gate, no convolution)
+    style: str = "gated_delta"  # gated_delta | kimi_delta (Kimi Linear) | lightning (MiniMax-Text-01: no convolution)
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,8 +108,9 @@ def _mixer(spec: ModelSpec, layer: int) -> a.Mixer:
         window=window,
         chunk=spec.chunk if name == "chunked" else None,
         output_gate=spec.output_gate,
-        sinks=spec.sinks,
-        shared_kv=bool(_at(spec.shared_kv, layer)),
+        sinks=spec.sinks is True or (spec.sinks == "sliding" and name == "sliding"),
+        shared_kv=_at(spec.shared_kv, layer) == 1,
+        reused_kv=_at(spec.shared_kv, layer) == 2,
         value_head_dim=0 if value_dim == head_dim else value_dim,
     )
 

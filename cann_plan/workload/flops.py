@@ -43,15 +43,18 @@ def attended_keys(
     the rest in the last. Not causal: s, at most the window or the chunk.
     """
     s = _array(sequence_length)
-    w = np.minimum(s, np.inf if window is None else float(window))
-    c = np.minimum(s, np.inf if chunk is None else float(chunk))
+    w: FloatArray = np.minimum(s, np.inf if window is None else float(window))
+    c: FloatArray = np.minimum(s, np.inf if chunk is None else float(chunk))
+    keys: FloatArray
     if not causal:
-        return np.minimum(w, c)
-    if chunk is None:
-        return w - w * w / (2.0 * s)
-    whole = np.floor(s / c)
-    rest = s - whole * c
-    return (whole * c * c + rest * rest) / (2.0 * s)
+        keys = np.minimum(w, c)
+    elif chunk is None:
+        keys = w - w * w / (2.0 * s)
+    else:
+        whole = np.floor(s / c)
+        rest = s - whole * c
+        keys = (whole * c * c + rest * rest) / (2.0 * s)
+    return keys
 
 
 def attention_flops_per_token(mixer: Mixer, sequence_length: ArrayLike, *, causal: bool = True) -> FloatArray:

@@ -172,8 +172,8 @@ def _attention(arch: Architecture, attention: Attention) -> tuple[int, int, int,
     h, dim = arch.hidden, attention.head_dim
     value_dim = attention.value_head_dim or dim
     query = attention.heads * dim
-    key = attention.kv_heads * dim
-    value = 0 if attention.shared_kv else attention.kv_heads * value_dim
+    key = 0 if attention.reused_kv else attention.kv_heads * dim
+    value = 0 if attention.shared_kv or attention.reused_kv else attention.kv_heads * value_dim
     context = attention.heads * value_dim
     weights = h * (query + key + value) + context * h + (h * context if attention.output_gate else 0)
     key_value = h * (key + value)
@@ -186,8 +186,9 @@ def _attention(arch: Architecture, attention: Attention) -> tuple[int, int, int,
         replicated += h
     norm = 2 if attention.qk_norm_bias else 1
     if attention.qk_norm == "head":
-        total += 2 * dim * norm
-        replicated += 2 * dim * norm
+        vectors = 1 if attention.reused_kv else 2
+        total += vectors * dim * norm
+        replicated += vectors * dim * norm
     elif attention.qk_norm == "full":
         total += (query + key) * norm
     if attention.sinks:
@@ -223,7 +224,7 @@ def _latent_attention(arch: Architecture, mla: LatentAttention) -> tuple[int, in
 
 
 def _linear_attention(arch: Architecture, linear: LinearAttention) -> tuple[int, int, int, int]:
-    """Gated delta net (arXiv 2412.06464, as in Qwen3-Next) or lightning attention (arXiv 2501.08313)."""
+    """Gated delta net (arXiv 2412.06464, as in Qwen3-Next), Kimi delta attention, or lightning attention."""
     h = arch.hidden
     keys = linear.key_heads * linear.key_head_dim
     values = linear.value_heads * linear.value_head_dim
@@ -232,6 +233,13 @@ def _linear_attention(arch: Architecture, linear: LinearAttention) -> tuple[int,
         return weights + values, 0, 0, weights  # and a norm over all heads
     weights = h * (2 * keys + 2 * values + 2 * linear.value_heads) + values * h
     conv = linear.conv_kernel * (2 * keys + values)
+    if linear.style == "kimi_delta":
+        # decay and output gate of low rank, one step bias per key channel (arXiv 2510.26692)
+        ranks = h * (linear.key_head_dim + linear.value_head_dim)
+        ranks += linear.key_head_dim * keys + linear.value_head_dim * values
+        weights = h * (2 * keys + values + linear.value_heads) + ranks + values * h
+        small = keys + linear.value_heads + linear.value_head_dim
+        return weights + conv + small, linear.value_head_dim, 0, weights
     per_head = 2 * linear.value_heads  # decay rate and step bias
     return weights + conv + per_head + linear.value_head_dim, linear.value_head_dim, 0, weights
 
