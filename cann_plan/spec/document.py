@@ -39,7 +39,11 @@ def read(path: str | Path) -> Node:
     """The document in file `path`, or standard input for "-". Raises SpecError."""
     if str(path) == STDIN:
         source = Source(STDIN_NAME, Path.cwd())
-        return parse_bytes(sys.stdin.buffer.read(MAX_BYTES + 1), source)
+        try:
+            data = sys.stdin.buffer.read(MAX_BYTES + 1)
+        except (OSError, ValueError, AttributeError):  # closed, or not there at all
+            _fail(Mark(source), "standard input cannot be read")
+        return parse_bytes(data, source)
     file = Path(path)
     source = Source(str(path), file.parent)
     try:
@@ -110,6 +114,8 @@ def _syntax(text: str, error: yaml.MarkedYAMLError, source: Source) -> tuple[Mar
     lines = text.splitlines()
     if mark.line < len(lines) and lines[mark.line][mark.column : mark.column + 1] == "\t":
         return where, "not valid YAML: a tab cannot indent, use spaces"
+    if "nesting depth" in (error.problem or ""):  # libyaml's own limit, met while it looks ahead
+        return where, f"nested deeper than {MAX_DEPTH} levels"
     context = ""
     if error.context:
         start = error.context_mark

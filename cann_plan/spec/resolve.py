@@ -121,9 +121,8 @@ def load_plan(
         raise SpecError(resolver.problems)
     root = resolved
     model_only = set(root.mapping or ()) - _LABELS == {"model"}
-    assumed = cluster is None and not states(root, ("cluster",))
-    if assumed:
-        root = root.replaced("cluster", Node(DEFAULT_CLUSTER, root.mark))
+    root, assumed = _with_cluster(root)
+    assumed = assumed and cluster is None
     root = _with_options(root, cluster, devices)
     for text in overrides:
         try:
@@ -136,6 +135,8 @@ def load_plan(
 
 def _finish(root: Node, model_only: bool, assumed: bool, resolver: Resolver) -> LoadedPlan:
     """Resolve model and cluster, validate, and refuse what no model answers yet."""
+    root, missing = _with_cluster(root)
+    assumed = assumed or missing
     written = checked = root
     for name, follow in (("model", resolver.model), ("cluster", resolver.cluster)):
         node = root.get(name)
@@ -198,6 +199,13 @@ def _is_model(root: Node) -> bool:
         return False
     plan_keys = set(keys_of(PlanSpec)) - _LABELS
     return is_hugging_face(root) or (not plan_keys & set(entries) and bool(_MODEL_KEYS & set(entries)))
+
+
+def _with_cluster(root: Node) -> tuple[Node, bool]:
+    """`root` with the default cluster where it states none, and whether it was added."""
+    if states(root, ("cluster",)):
+        return root, False
+    return root.replaced("cluster", Node(DEFAULT_CLUSTER, root.mark)), True
 
 
 def _with_options(root: Node, cluster: str | None, devices: int | None) -> Node:

@@ -69,22 +69,26 @@ def _one_branch(root: Node, items: list[Any]) -> list[Any]:
     best: dict[PathKey, dict[str | int, int]] = {}
     forks: list[list[tuple[PathKey, str | int]]] = []
     for item in items:
-        steps, fork = list(item["loc"]), []
-        node, path = root, ()  # type: tuple[Node, PathKey]
+        steps: list[str | int] = list(item["loc"])
+        fork: list[tuple[PathKey, str | int]] = []
+        node = root
+        path: PathKey = ()
         for position, step in enumerate(steps):
             taken, child = walk(node, (step,))
             last = position == len(steps) - 1
             if taken:
                 node, path = child, (*path, step)
             elif not (last and item["type"] in ("extra_forbidden", "missing")):
-                fork.append((path, step))
+                if not fork or fork[-1][0] != path:
+                    fork.append((path, step))
         depth = len(path) + (item["type"] in ("extra_forbidden", "missing"))
         for where, branch in fork:
             branches = best.setdefault(where, {})
             branches[branch] = max(branches.get(branch, 0), depth)
         forks.append(fork)
     winners = {where: max(branches, key=lambda b: branches[b]) for where, branches in best.items()}
-    return [item for item, fork in zip(items, forks, strict=True) if all(winners[w] == b for w, b in fork)]
+    kept = [item for item, fork in zip(items, forks, strict=True) if all(winners[w] == b for w, b in fork)]
+    return kept or items
 
 
 def _problem(model: type[BaseModel], root: Node, item: Any, at: PathKey) -> Problem:
