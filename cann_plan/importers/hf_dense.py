@@ -219,7 +219,7 @@ def cwm(c: HfConfig) -> Fields:
     """Code World Model: 3 of 4 layers slide."""
     pattern = every(c.layers, 4, ordinary="sliding_attention", special="full_attention")
     derived = ["full_attention" if not i % 4 else "sliding_attention" for i in range(len(pattern))]
-    return gated(c) | windowed(c.names("layer_types") or derived, c.optional_integer("sliding_window"))
+    return llama(c) | windowed(c.names("layer_types") or derived, c.optional_integer("sliding_window"))
 
 
 def telechat(c: HfConfig) -> Fields:
