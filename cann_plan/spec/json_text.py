@@ -14,11 +14,15 @@ _TOKEN: Final = re.compile(
       (?P<punctuation>[{}\[\],:])
     | (?P<string>"(?:[^"\\\x00-\x1f]|\\.)*")
     | (?P<number>-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?(?![0-9A-Za-z_.]))
-    | (?P<word>[A-Za-z_]+)
+    | (?P<word>-?[A-Za-z_]+)
     )""",
     re.VERBOSE,
 )
-_WORDS: Final = {"true": True, "false": False, "null": None}
+_WORDS: Final = {
+    "true": True, "false": False, "null": None,
+    # Python's json module writes these into config.json files; they stay text, which no number accepts
+    "NaN": "NaN", "Infinity": "Infinity", "-Infinity": "-Infinity",
+}  # fmt: skip
 
 
 def parse_json(text: str, source: Source, *, max_depth: int, max_nodes: int) -> Node:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from cann_plan.spec import presets
 from cann_plan.spec.document import read
 from cann_plan.spec.errors import Problem, SpecError, problem_at
-from cann_plan.spec.node import Mark, Node, PathKey, dotted, from_plain
+from cann_plan.spec.node import Mark, Node, PathKey, dotted, from_plain, place
 from cann_plan.spec.shorthand import merge
 from cann_plan.spec.validation import shown
 
@@ -19,7 +19,7 @@ ModelReader = Callable[[dict[str, Any], str], Mapping[str, Any] | None]
 EXTENDS: Final = "extends"
 MAX_CHAIN: Final = 16
 SUFFIXES: Final = (".yaml", ".yml", ".json")
-HUGGING_FACE_KEYS: Final = ("model_type", "architectures")
+HUGGING_FACE_KEYS: Final = ("model_type", "architectures", "text_config", "llm_config", "language_config")
 
 
 def is_path(name: str) -> bool:
@@ -106,23 +106,21 @@ class Resolver:
             try:
                 found = reader(document.plain(), document.mark.source.name)
             except (ValueError, KeyError, TypeError) as error:
-                raise SpecError([problem_at(document.mark, "model", f"not readable as a model: {error}")]) from None
+                key = str(getattr(error, "path", "") or "")  # the reader's errors name the key at fault
+                where = place(document, key.split("."))
+                raise SpecError([problem_at(where, "model", f"not readable as a model: {error}")]) from None
             if found is not None:
                 return from_plain(found, document.mark)
         raise SpecError([problem_at(document.mark, "model", "this kind of model description is not supported")])
 
     def model(self, node: Node) -> Node | None:
         """`model:` resolved."""
-        return self.resolve("models", self._foreign_inline(node), ("model",))
-
-    def _foreign_inline(self, node: Node) -> Node:
-        if not is_hugging_face(node):
-            return node
         try:
-            return self._foreign("models", node)
+            node = self._foreign("models", node)
         except SpecError as error:
             self.problems.extend(error.problems)
-            return node
+            return None
+        return self.resolve("models", node, ("model",))
 
     def cluster(self, node: Node) -> Node | None:
         """`cluster:` resolved, with its server and device as mappings."""

@@ -17,6 +17,7 @@ from cann_plan.spec.node import Node, PathKey, dotted, place, walk
 
 M = TypeVar("M", bound=BaseModel)
 
+MAX_LISTED: Final = 24  # keys named in one message
 _QUOTED = re.compile(r"'([^']*)'|(?<![\w'])(-?\d+)(?![\w'])")
 _EXPECTED: Final[dict[str, str]] = {
     "model_type": "a mapping", "model_attributes_type": "a mapping", "dict_type": "a mapping",
@@ -78,9 +79,10 @@ def _one_branch(root: Node, items: list[Any]) -> list[Any]:
             last = position == len(steps) - 1
             if taken:
                 node, path = child, (*path, step)
-            elif not (last and item["type"] in ("extra_forbidden", "missing")):
-                if not fork or fork[-1][0] != path:
-                    fork.append((path, step))
+            elif last and item["type"] in ("extra_forbidden", "missing"):
+                continue
+            elif not fork or fork[-1][0] != path:
+                fork.append((path, step))
         depth = len(path) + (item["type"] in ("extra_forbidden", "missing"))
         for where, branch in fork:
             branches = best.setdefault(where, {})
@@ -154,8 +156,9 @@ def _unknown_key(model: type[BaseModel], root: Node, path: PathKey, name: str, a
     suggestion = closest(name, known, synonyms.KEYS) or _elsewhere(model, name)
     _, parent = walk(root, path)
     mark = parent.keys.get(name, parent.mark)
-    allowed = ", ".join(dict.fromkeys(known)) or None
-    return problem_at(mark, dotted((*at, *path, name)), f"unknown key {shown(name)}", allowed, suggestion)
+    listed = list(dict.fromkeys(known))
+    allowed = ", ".join(listed[:MAX_LISTED]) + (", ..." if len(listed) > MAX_LISTED else "")
+    return problem_at(mark, dotted((*at, *path, name)), f"unknown key {shown(name)}", allowed or None, suggestion)
 
 
 def keys_of(model: type[BaseModel]) -> list[str]:

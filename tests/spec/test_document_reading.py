@@ -166,7 +166,7 @@ JSON_ERRORS = [
     ('{"a":}', 1, 6, "unexpected"),
     ("[1,]", 1, 4, "unexpected"),
     ('{"a": 1} x', 1, 10, "after the document"),
-    ('{"a": NaN}', 1, 7, "unexpected 'NaN'"),
+    ('{"a": nan}', 1, 7, "unexpected 'nan'"),
     ('{"a" 1}', 1, 6, "expected ':'"),
     ("[1 2]", 1, 4, "expected ','"),
     ('{"a": 01}', 1, 7, "unexpected '0'"),

@@ -4,10 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
-from malformed_plans import CASES, Case
 
 from cann_plan.spec.errors import MAX_PROBLEMS, SpecError
 from cann_plan.spec.resolve import load_plan
+from tests.spec.malformed_plans import CASES, Case
 
 
 def problems_of(directory: Path, text: str) -> SpecError:
