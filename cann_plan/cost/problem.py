@@ -106,4 +106,4 @@ class Problem:
     pipeline_outermost: bool = True
     frozen_states: float = 0.0  # bytes per parameter of a frozen base model (LoRA): weights only
     trainable_fraction: float = 1.0
-    flops_multiple: float = 1.0  # extra forward-only model copies (frozen reference), as a share of forward
+    reference_copies: float = 0.0  # frozen models of the same size that only run forward (DPO)

@@ -85,7 +85,8 @@ def rank_state(problem: Problem, strategies: Strategies, block: LayerBlock, row:
 
     parts = dense / dense_ways + expert / expert_ways
     base = problem.frozen_states if problem.trainable_fraction < 1.0 else states.weight
-    weights = base * np.where(stage >= 3, parts, dense + expert)
+    reference = problem.reference_copies * states.live
+    weights = (base + reference) * np.where(stage >= 3, parts, dense + expert)
     gathered = np.where((stage >= 3) & (dense_ways > 1.0), 2.0 * largest * states.live, 0.0)
     return RankState(
         dense, expert, weights, sized(states.gradient, 2), sized(states.optimizer, 1), gathered, dense_group,

@@ -62,9 +62,11 @@ def step_time(
         backward = backward + present * cost.backward.seconds[row][:, None]
         replay = _by_policy(cost, policy, row, "seconds")
         backward = backward + replays[kind].astype(np.float64) * replay[:, None]
+    forward = forward * (1.0 + problem.reference_copies)
     for index, chunk in edges(problem, chunks):
         cost = block.costs[index]
-        forward[:, chunk] = forward[:, chunk] + cost.forward.seconds[row]
+        ahead = cost.forward.seconds[row] * (1.0 + problem.reference_copies)
+        forward[:, chunk] = forward[:, chunk] + ahead
         backward[:, chunk] = backward[:, chunk] + cost.backward.seconds[row]
     send = _send_seconds(problem, strategies, block, row, pipeline)
     blocking = np.zeros_like(send) if problem.overlap.p2p else send
@@ -151,6 +153,7 @@ def _critical_parts(
     pipeline, virtual = table.pipeline, table.virtual
     count = row.shape[0]
     at = np.arange(count)
+    copies = 1.0 + problem.reference_copies
     names = ("forward", "backward", "recompute", "tensor_comm", "context_comm", "expert_comm", "host_overhead",
              "hidden_tensor", "hidden_context", "hidden_expert")  # fmt: skip
     parts = {name: np.zeros(count) for name in names}
@@ -165,7 +168,7 @@ def _critical_parts(
     for kind in range(kinds):
         cost = block.costs[kind]
         present = table.counts[kind].reshape(virtual, pipeline).sum(axis=0)[critical].astype(np.float64)
-        add("forward", cost.forward, present)
+        add("forward", cost.forward, present * copies)
         add("backward", cost.backward, present)
         replayed = _fold(replays[kind].astype(np.float64), pipeline, virtual)[at, critical]
         for index in range(len(cost.policies)):
@@ -174,7 +177,7 @@ def _critical_parts(
                 add("recompute", cost.policies[index].replay, chosen)
     for index, rank in edges(problem, pipeline):
         here = (critical == rank).astype(np.float64)
-        add("forward", block.costs[index].forward, here)
+        add("forward", block.costs[index].forward, here * copies)
         add("backward", block.costs[index].backward, here)
     return parts
 
@@ -186,15 +189,16 @@ def _hardware_flops(
     """FLOPs all devices execute in a step, replays included, (n,)."""
     kinds = len(problem.architecture.kinds)
     total = np.zeros(row.shape[0])
+    copies = 1.0 + problem.reference_copies
     pipeline = table.pipeline
     for kind in range(kinds):
         cost = block.costs[kind]
         layers = float(table.counts[kind].sum())
-        total = total + layers * (cost.forward.flops[row] + cost.backward.flops[row])
+        total = total + layers * (cost.forward.flops[row] * copies + cost.backward.flops[row])
         replayed = replays[kind].sum(axis=1).astype(np.float64)
         total = total + replayed * _by_policy(cost, policy, row, "flops")
     for index, _ in edges(problem, pipeline):
         edge = block.costs[index]
-        total = total + edge.forward.flops[row] + edge.backward.flops[row]
+        total = total + edge.forward.flops[row] * copies + edge.backward.flops[row]
     s = strategies
     return total * slots * (s.tensor * s.context * s.data).astype(np.float64)

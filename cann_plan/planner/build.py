@@ -9,6 +9,7 @@ from cann_plan.cost.problem import MemoryOptions, OverlapOptions, Problem
 from cann_plan.hardware.device import Device
 from cann_plan.hardware.operator_presets import load_operator_model
 from cann_plan.network.levels import Network
+from cann_plan.network.library import CommunicationOptions
 from cann_plan.network.table import CommunicationTable
 from cann_plan.planner.assumptions import Assumptions, PlanError, Warnings
 from cann_plan.planner.job import Job
@@ -58,7 +59,7 @@ def build_job(plan: PlanSpec, model: ModelSpec, cluster: Cluster, profile: Profi
     sequence = assumptions.take("training.sequence_length", training.sequence_length, longest, "default")
     peak, peak_source = _peak(cluster, precision)
     device = _device(cluster)
-    stack = stack_parameters(profile)
+    stack = stack_parameters(profile, plan.software, assumptions, warnings)
     profile_warnings(profile, warnings)
     kernel = attention_kernel(plan.software, profile, assumptions)
     states = state_bytes(training, precision, profile, assumptions)
@@ -74,7 +75,7 @@ def build_job(plan: PlanSpec, model: ModelSpec, cluster: Cluster, profile: Profi
         architecture=architecture,
         settings=settings,
         compute=compute,
-        communication=CommunicationTable(network_of(cluster)),
+        communication=CommunicationTable(network_of(cluster), _communication(plan)),
         devices=cluster.devices,
         devices_per_node=cluster.devices_per_node,
         global_batch_size=batch,
@@ -90,14 +91,27 @@ def build_job(plan: PlanSpec, model: ModelSpec, cluster: Cluster, profile: Profi
         vocabulary_multiple=profile.defaults.vocabulary_multiple,
         nested_experts=(plan.parallel.group_generator or profile.defaults.group_generator) == "nested",
         pipeline_outermost=layout.pipeline_outermost,
-        frozen_states=states.live if trainable < 1.0 else 0.0,
+        frozen_states=_frozen_bytes(task, states.live) if trainable < 1.0 else 0.0,
         trainable_fraction=trainable,
+        reference_copies=1.0 if task == "dpo" else 0.0,
     )
     tokens = _run_length(plan, sequence, batch, counts, assumptions)
     return Job(
         plan, model, architecture, counts, cluster, profile, problem, layout.strategies, precision, sequence, batch,
         tokens, peak, peak_source, assumptions, warnings,
     )  # fmt: skip
+
+
+QLORA_BYTES = 0.5 + 0.127 / 8.0
+"""Bytes per frozen parameter of QLoRA: 4-bit values and 0.127 bits of double-quantised scales (arXiv 2305.14314)."""
+
+
+def _frozen_bytes(task: str, live: float) -> float:
+    return QLORA_BYTES if task == "qlora" else live
+
+
+def _communication(plan: PlanSpec) -> CommunicationOptions:
+    return CommunicationOptions(algorithm=plan.network.algorithm or "auto")
 
 
 def network_of(cluster: Cluster) -> Network:
@@ -165,6 +179,8 @@ def _settings(
         dropout=architecture.dropout,
         imbalance=imbalance,
         capacity_factor=moe.capacity_factor,
+        loss_chunk=plan.software.loss.chunk,
+        gather_dispatch=moe.dispatcher == "allgather",
         fp8=linear_dtype(training.precision or "bf16") == "fp8",
         lora_rank=rank,
         lora_targets=targets,
@@ -179,7 +195,12 @@ def _lora_targets(named: tuple[str, ...]) -> frozenset[str]:
         "q_proj": {"qkv"}, "k_proj": {"qkv"}, "v_proj": {"qkv"}, "o_proj": {"projection"},
         "gate_proj": {"mlp"}, "up_proj": {"mlp"}, "down_proj": {"mlp"},
     }  # fmt: skip
-    return frozenset().union(*(groups.get(name, set()) for name in named))
+    unknown = [name for name in named if name not in groups]
+    if unknown:
+        raise PlanError(
+            "training.lora.target_modules", f"not supported yet: adapters on {unknown[0]}", ", ".join(groups)
+        )
+    return frozenset().union(*(groups[name] for name in named))
 
 
 def _one_row() -> LayerRows:

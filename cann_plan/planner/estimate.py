@@ -16,7 +16,7 @@ from cann_plan.planner.evaluate import Evaluation, evaluate, micro_batches, stag
 from cann_plan.planner.job import Job
 from cann_plan.planner.recommend import recommendations
 from cann_plan.planner.search import Progress
-from cann_plan.planner.whole_run import DAY, cost_of, elapsed_seconds, energy_of, goodput_of
+from cann_plan.planner.whole_run import DAY, cost_of, elapsed_seconds, energy_of, evaluation_share, goodput_of
 from cann_plan.spec.resolve import LoadedPlan
 from cann_plan.workload.flops import model_flops_per_token
 from cann_plan.workload.operators.rows import CONTEXT_KINDS
@@ -121,7 +121,9 @@ def time_section(job: Job, result: Evaluation) -> dict[str, Any]:
     devices = job.cluster.devices
     tokens_per_step = float(job.sequence_length) * job.global_batch_size
     ideal = job.tokens / tokens_per_step * step
-    share = goodput_of(job)
+    passes = sum(float(result.breakdown[name][0]) for name in ("forward", "backward", "recompute"))
+    forward_share = float(result.breakdown["forward"][0]) / passes if passes else 0.0
+    share = goodput_of(job) / (1.0 + evaluation_share(job, forward_share))
     warmup = job.plan.run.warmup_s or 0.0
     elapsed = elapsed_seconds(ideal, share, float(warmup))
     flops = flops_section(job, result)

@@ -49,8 +49,8 @@ def _time_terms(job: Job, document: dict[str, Any]) -> list[dict[str, Any]]:
         _term("time.step_s", time["step_s"], "s", "sum of breakdown_s along the busiest pipeline stage", dict(parts),
               "pipeline closed form, proved against the schedule simulator"),
         _term("time.breakdown_s.forward", parts["forward"], "s",
-              "micro_batches x layers of the stage x sum over operators of t0 + max(FLOPs / (peak x efficiency), bytes / "
-              "(bandwidth x efficiency))", per_slot | shares, operators),
+              "micro_batches x layers of the stage x sum over operators of t0 + max(FLOPs / (peak x efficiency), "
+              "bytes / (bandwidth x efficiency))", per_slot | shares, operators),
         _term("time.breakdown_s.backward", parts["backward"], "s",
               "as forward; input and weight gradient of each product, attention backward 2.5 x forward FLOPs",
               per_slot | {"gradient_bytes": states.gradient}, operators),
@@ -74,8 +74,8 @@ def _time_terms(job: Job, document: dict[str, Any]) -> list[dict[str, Any]]:
               {"pipeline": parallel["pipeline"], "virtual_pipeline": parallel["virtual_pipeline"],
                "micro_batches": slots, "schedule": parallel["schedule"]}, "schedule closed form"),
         _term("time.breakdown_s.data_comm", parts["data_comm"], "s",
-              "gradient reduce-scatter and parameter all-gather (or all-reduce) not hidden behind backward or the drain "
-              "of earlier stages",
+              "gradient reduce-scatter and parameter all-gather (or all-reduce) not hidden behind backward or the "
+              "drain of earlier stages",
               {"data": parallel["data"], "zero_stage": parallel["zero_stage"], "reduce_bytes": states.reduce,
                "gather_bytes": states.gather, "exposed_share": stack.gradient_exposed}, links),
         _term("time.breakdown_s.optimizer", parts["optimizer"], "s",
@@ -133,8 +133,10 @@ def _run_terms(job: Job, document: dict[str, Any]) -> list[dict[str, Any]]:
         _term("time.goodput", time["goodput"], "fraction",
               "(1 - (restart + lost work) / MTBF) / (1 + checkpoint / interval)", {"nodes": job.cluster.nodes},
               "Young 1974, Daly 2006"),
-        _term("time.interval", time["interval"], "s", "step x spread of predictions on runs", {}, job.profile.interval.basis),
-        _term("cost.amount", cost["amount"], cost["currency"], "device_hours x price", {"device_hours": cost["device_hours"]},
+        _term("time.interval", time["interval"], "s", "step x spread of predictions on runs", {},
+              job.profile.interval.basis),
+        _term("cost.amount", cost["amount"], cost["currency"], "device_hours x price",
+              {"device_hours": cost["device_hours"]},
               cost["reason"] or "plan or preset"),
         _term("energy.kwh", energy["kwh"], "kWh", "devices x power x elapsed time x PUE", {},
               energy["reason"] or "plan or preset"),

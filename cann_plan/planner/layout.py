@@ -143,7 +143,16 @@ def _recompute(spec: RecomputeSpec) -> tuple[tuple[Policy, ...], int, int, tuple
 
 def _pipeline_outermost(parallel: ParallelSpec) -> bool:
     order = parallel.rank_order
-    return order is None or "pipeline" not in order or order[-1] == "pipeline"
+    if order is None:
+        return True
+    axes = [axis for axis in order if axis != "expert"]
+    known = {("tensor", "context", "data", "pipeline"): True, ("tensor", "context", "pipeline", "data"): False,
+             ("tensor", "data", "pipeline"): True, ("tensor", "pipeline", "data"): False}  # fmt: skip
+    if tuple(axes) not in known:
+        raise PlanError(
+            "parallel.rank_order", f"not supported yet: {'-'.join(order)}", "tp-cp-ep-dp-pp or tp-cp-ep-pp-dp"
+        )
+    return known[tuple(axes)]
 
 
 def layer_split(parallel: ParallelSpec, layers: int, pipeline: int, virtual: int) -> tuple[int, ...] | None:

@@ -13,13 +13,41 @@ DEFAULT_PROFILE = {"hccl": "mindspeed-mcore", "nccl": "megatron", "rccl": "megat
 UNFUSED = ("unfused",)
 
 
-def stack_parameters(profile: ProfileSpec) -> Stack:
-    """The profile's calibratable parameters."""
+LIBRARY_SLOWDOWN = 2.0
+"""Time of an operator outside the optimised library over the library's: the source document's "2-3 times", its low
+end; replaced by `software.op_library.fallback_slowdown`."""
+
+
+def stack_parameters(
+    profile: ProfileSpec, software: SoftwareSpec, assumptions: Assumptions, warnings: Warnings
+) -> Stack:
+    """The profile's calibratable parameters with what the plan's `software:` changes."""
     p = profile.parameters
+    factor = _library_factor(software, assumptions)
+    launch_s = 0.0 if software.graph_mode == "graph" else p.launch_us * 1e-6
+    for name in ("deterministic", "launch_blocking"):
+        if getattr(software, name):
+            warnings.add(
+                "not_modelled", f"software.{name}", f"{name.replace('_', ' ')} slows steps by an amount nobody states"
+            )
     return Stack(
-        profile.name, p.compute_time, p.vector_time, p.attention_rate, p.fp8_rate, p.grouped_time, p.launch_us * 1e-6,
-        p.step_ms * 1e-3, p.expert_hidden, p.mc2_hidden, p.bulk_hidden, p.gradient_exposed,
+        profile.name, p.compute_time * factor, p.vector_time * factor, p.attention_rate, p.fp8_rate, p.grouped_time,
+        launch_s, p.step_ms * 1e-3, p.expert_hidden, p.mc2_hidden, p.bulk_hidden, p.gradient_exposed,
     )  # fmt: skip
+
+
+def _library_factor(software: SoftwareSpec, assumptions: Assumptions) -> float:
+    """Compute time over that of a fully optimised operator library."""
+    library = software.op_library
+    if library.kind is None and library.coverage is None and library.fallback_slowdown is None:
+        return 1.0
+    slowdown = assumptions.take(
+        "software.op_library.fallback_slowdown", library.fallback_slowdown, LIBRARY_SLOWDOWN, "2-3 times: low end"
+    )
+    if library.kind == "generic":
+        return slowdown
+    coverage = 1.0 if library.coverage is None else library.coverage
+    return coverage + (1.0 - coverage) * slowdown
 
 
 def attention_kernel(software: SoftwareSpec, profile: ProfileSpec, assumptions: Assumptions) -> str:

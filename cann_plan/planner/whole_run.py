@@ -51,6 +51,14 @@ def goodput_of(job: Job) -> float:
     return share * (1.0 - (run.stall_fraction or 0.0))
 
 
+def evaluation_share(job: Job, forward_share: float) -> float:
+    """Time evaluation adds, as a share of training time: forward passes at the training batch size."""
+    evaluation = job.plan.run.evaluation
+    if evaluation.interval_steps is None or evaluation.steps is None:
+        return 0.0
+    return evaluation.steps * forward_share / evaluation.interval_steps
+
+
 def cost_of(job: Job, elapsed_s: float | None) -> dict[str, Any]:
     """Device-hours and money of the elapsed time."""
     economics = job.plan.economics

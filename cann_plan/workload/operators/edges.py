@@ -47,7 +47,13 @@ def head_operators(
     operators.append(enter_tensor_parallel("head_gather", ("head",), rows, settings, settings.hidden))
     logits = tokens * vocabulary
     operators.append(linear("head", ("head",), settings, tokens, vocabulary, hidden, quantised=False))
-    kept = logits * (e if fused_loss else 4.0)
+    share = np.ones_like(tokens)
+    if settings.loss_chunk is not None:
+        # a chunked loss computes its gradient in forward, chunk by chunk, and keeps no logits
+        share = np.minimum(settings.loss_chunk / tokens, 1.0)
+    chunked = settings.loss_chunk is not None
+    kept = logits * (0.0 if chunked else e if fused_loss else 4.0)
+    alive = logits * share
     # unfused: cast to fp32, maximum, subtract-exponentiate, sum, gather, backward softmax, cast back
     passes = logits * (e * 2.0 if fused_loss else e + 4.0 + 4.0 * 5.0)
     backward = logits * (e * 2.0 if fused_loss else 4.0 * 3.0 + e)
@@ -55,8 +61,8 @@ def head_operators(
         Operator(
             "loss", ("head",), Vector(passes, backward, 2 if fused_loss else 8, 1 if fused_loss else 3),
             saved=(Saved("logits", kept),),
-            forward_temporary=logits * (0.0 if fused_loss else e),
-            backward_temporary=logits * (0.0 if fused_loss else 4.0 + e),
+            forward_temporary=alive * ((e + 4.0) if chunked else 0.0 if fused_loss else e),
+            backward_temporary=alive * (0.0 if fused_loss or chunked else 4.0 + e),
         )
     )  # fmt: skip
     return operators

@@ -62,7 +62,13 @@ def mixture_operators(
     )  # fmt: skip
     send = np.where(rows.expert > 1.0, permute * load, 0.0)
     gathered = np.where(rows.expert_tensor > 1.0, received * inner * e, 0.0)
-    dispatch = Exchange("expert", (Message("all_to_all", send),), (Message("all_to_all", send),))
+    if settings.gather_dispatch:
+        whole = np.where(rows.expert > 1.0, tokens * inner * e * rows.expert, 0.0)
+        scatter, collect = Message("reduce_scatter", whole), Message("all_gather", whole)
+        dispatch = Exchange("expert", (collect,), (scatter,))
+        combine = Exchange("expert", (scatter,), (collect,))
+    else:
+        dispatch = combine = Exchange("expert", (Message("all_to_all", send),), (Message("all_to_all", send),))
     gather = Exchange("expert_tensor", (Message("all_gather", gathered),), (Message("reduce_scatter", gathered),))
     operators.append(Operator("dispatch", (BLOCK, "dispatch"), dispatch, forward_temporary=received * inner * e))
     operators.append(Operator("dispatch_gather", (BLOCK, "dispatch"), gather))
@@ -86,7 +92,7 @@ def mixture_operators(
         "expert_tensor", (Message("reduce_scatter", gathered),), (Message("all_gather", gathered),)
     )
     operators.append(Operator("combine_scatter", (BLOCK, "dispatch"), combine_gather))
-    operators.append(Operator("combine", (BLOCK, "dispatch"), dispatch, forward_temporary=permute))
+    operators.append(Operator("combine", (BLOCK, "dispatch"), combine, forward_temporary=permute))
     operators.append(
         Operator("unpermute", (BLOCK, "permute"), Vector(permute * (1.5 if fused else 4.0), permute * 3.0, 2, 2),
                  forward_temporary=permute, backward_temporary=permute)

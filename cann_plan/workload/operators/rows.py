@@ -38,6 +38,8 @@ class LayerSettings:
 
     `fused`: element-wise fusions that are on (names of `software.fused`). `imbalance`: load of the busiest expert
     rank over the mean. `capacity_factor`: tokens an expert takes over the mean, None for dropless routing.
+    `loss_chunk`: tokens whose logits exist at once, None for all. `gather_dispatch`: experts get all tokens by
+    all-gather instead of their own by all-to-all.
     """
 
     sequence_length: int
@@ -54,6 +56,8 @@ class LayerSettings:
     lora_rank: int = 0
     lora_targets: frozenset[str] = frozenset()
     probs_in_activation: bool = False
+    loss_chunk: int | None = None
+    gather_dispatch: bool = False
     norm: str = "rmsnorm"
     position: str = "rotary"
 
