@@ -46,16 +46,21 @@ def row(name: str, cost: Affine, bottleneck: int, protocol: str = "", low: float
 def phase(use: LinkUse, operation: str, stepwise: str = "ring") -> Affine:
     """Reduce-scatter, all-gather, all-reduce, broadcast or all-to-all among the children of one level.
 
-    n is the vector each participating rank holds at this level. `stepwise` is ring or nhr and matters on switches
-    only: a mesh runs in one step, a ring in its own order.
+    n is the vector each participating rank holds at this level. `stepwise` is ring, nhr or halving_doubling and
+    matters on switches only: a mesh runs in one step, a ring in its own order, all-to-all sends everything at once.
     """
-    alpha, beta = use.step, 1.0 / use.rate
+    alpha, beta = use.step, use.relays / use.rate
     fan = use.fan
     if operation == "all_reduce":
+        if stepwise == "halving_doubling" and not (use.is_mesh or use.is_ring):
+            cost = all_reduce.halving_doubling_all_reduce(fan, alpha, beta)
+            return Affine(cost.seconds + use.fixed, cost.per_byte)
         return phase(use, "reduce_scatter", stepwise).then(phase(use, "all_gather", stepwise))
     if operation in ("reduce_scatter", "all_gather"):
         if use.is_mesh:
             cost = all_gather.mesh_all_gather(fan, alpha, 1.0 / use.link)
+        elif stepwise == "halving_doubling" and not use.is_ring:
+            cost = all_gather.halving_reduce_scatter(fan, alpha, beta)
         elif stepwise == "nhr" and not use.is_ring:
             cost = all_gather.nhr_all_gather(fan, alpha, beta)
         else:
@@ -70,10 +75,17 @@ def phase(use: LinkUse, operation: str, stepwise: str = "ring") -> Affine:
     elif use.is_mesh:
         cost = all_to_all.mesh_all_to_all(fan, alpha, 1.0 / use.link)
     elif use.is_ring:
-        cost = all_to_all.ring_all_to_all(fan, alpha, beta)
+        cost = _around(use, alpha)
     else:
-        cost = all_to_all.pairwise_all_to_all(fan, alpha, beta)
+        cost = Affine(alpha, ((fan - 1) + (use.relays - 1.0)) / fan / use.rate)
     return Affine(cost.seconds + use.fixed, cost.per_byte)
+
+
+def _around(use: LinkUse, alpha: float) -> Affine:
+    """All-to-all on a ring level: both ways round a closed ring, along the line otherwise."""
+    if use.closed:
+        return all_to_all.ring_all_to_all(use.fan, alpha, 1.0 / use.rate, use.level.split_ties)
+    return all_to_all.line_all_to_all(use.fan, alpha, 1.0 / use.rate)
 
 
 def hierarchical(uses: tuple[LinkUse, ...], operation: str, stepwise: str = "ring") -> tuple[Affine, int]:
@@ -84,8 +96,7 @@ def hierarchical(uses: tuple[LinkUse, ...], operation: str, stepwise: str = "rin
     """
     total, worst, bottleneck = ZERO, -1.0, uses[-1].index
     for use in uses:
-        share = 1.0 if operation == "all_to_all" else 1.0 / use.below
-        part = phase(use, operation, stepwise).of_share(share)
+        part = phase(use, operation, stepwise).of_share(use.share(operation))
         total = total.then(part)
         if float(part.per_byte) > worst:
             worst, bottleneck = float(part.per_byte), use.index
@@ -96,7 +107,7 @@ def ring_rate(uses: tuple[LinkUse, ...]) -> tuple[float, int]:
     """Bytes/s of one flat multi-channel ring over all ranks: adapters of the members in a child work together."""
     rate, bottleneck = math.inf, uses[-1].index
     for use in uses:
-        through = use.rate * use.below
+        through = use.rate * use.below / use.relays
         if through < rate:
             rate, bottleneck = through, use.index
     return rate, bottleneck
@@ -121,21 +132,27 @@ def flat_ring(uses: tuple[LinkUse, ...], ranks: int, turns: int) -> tuple[Affine
     return Affine(turns * ring_steps(uses, ranks) + fixed, turns * (ranks - 1) / ranks / rate), bottleneck
 
 
-def direct_all_to_all(uses: tuple[LinkUse, ...], ranks: int) -> tuple[Affine, int]:
-    """Every pair exchanges its block; levels work at the same time, the busiest one sets the bandwidth term."""
+def direct_all_to_all(uses: tuple[LinkUse, ...], ranks: int, pairwise: bool = True) -> tuple[Affine, int]:
+    """Every pair exchanges its block; levels work at the same time, the busiest one sets the bandwidth term.
+
+    `pairwise` synchronises after each peer, so that every peer costs a step; otherwise all messages start at once.
+    """
     seconds, worst, bottleneck = 0.0, 0.0, uses[-1].index
     for position, use in enumerate(uses):
         outside = uses[position + 1 :]
         inside = use.below * use.fan
         dimension_order = any(other.is_mesh or other.is_ring for other in outside)
         if use.is_ring:
-            per_byte = float(all_to_all.ring_all_to_all(use.fan, 0.0, 1.0 / use.rate).per_byte)
+            per_byte = float(_around(use, 0.0).per_byte) * use.skew
         elif use.is_mesh:
             share = (use.fan - 1) / use.fan if dimension_order else (inside - use.below) / ranks
-            per_byte = share / use.rate
+            per_byte = share / use.rate * use.skew
         else:
-            per_byte = (ranks - use.below) / ranks / use.rate
-        seconds += use.step if use.is_mesh else (inside - use.below) * use.step
+            per_byte = (ranks - use.below + use.relays - 1.0) / ranks / use.rate
+        if pairwise:
+            seconds += use.step if use.is_mesh else (inside - use.below) * use.step
+        else:
+            seconds = max(seconds, use.step * (use.fan // 2 if use.is_ring else 1))
         seconds += use.fixed
         if per_byte > worst:
             worst, bottleneck = per_byte, use.index
@@ -164,9 +181,13 @@ def send_row(uses: tuple[LinkUse, ...]) -> Row:
 
 def _reductions(uses: tuple[LinkUse, ...], layout: GroupLayout, operation: str, turns: int) -> list[Row]:
     rows = [row("ring", *flat_ring(uses, layout.ranks, turns))]
-    rows.append(row("hierarchical", *hierarchical(uses, operation, "ring")))
-    rows.append(row("nhr", *hierarchical(uses, operation, "nhr")))
-    if all(use.closed for use in uses):
+    single_mesh = len(uses) == 1 and uses[0].is_mesh
+    rows.append(row("mesh" if single_mesh else "hierarchical", *hierarchical(uses, operation, "ring")))
+    if single_mesh and operation == "all_reduce":
+        rows.append(row("one_shot", all_reduce.one_shot_all_reduce(2, uses[0].step, 1.0 / uses[0].link), uses[0].index))
+    if not all(use.is_mesh or use.is_ring for use in uses):
+        rows.extend(row(name, *hierarchical(uses, operation, name)) for name in ("nhr", "halving_doubling"))
+    if layout.even and all(use.closed for use in uses):
         rows.append(_torus_row(uses, layout, turns))
     only_switches = not any(use.is_mesh or use.is_ring for use in uses)
     if operation == "all_reduce" and only_switches:
@@ -181,7 +202,7 @@ def _reductions(uses: tuple[LinkUse, ...], layout: GroupLayout, operation: str, 
         total = ZERO
         for use in uses:
             part = all_reduce.in_network_all_reduce(use.fan, use.step, 1.0 / use.rate)
-            total = total.then(part.of_share(1.0 / use.below))
+            total = total.then(part.of_share(use.share(operation)))
         rows.append(row("in_network", total, uses[-1].index))
     return rows
 
@@ -199,6 +220,7 @@ def _torus_row(uses: tuple[LinkUse, ...], layout: GroupLayout, turns: int) -> Ro
 
 def _all_to_alls(uses: tuple[LinkUse, ...], layout: GroupLayout) -> list[Row]:
     rows = [
+        row("direct", *direct_all_to_all(uses, layout.ranks, pairwise=False)),
         row("pairwise", *direct_all_to_all(uses, layout.ranks)),
         row("hierarchical", *hierarchical(uses, "all_to_all")),
     ]

@@ -113,7 +113,8 @@ def _flat(
     """Ring inside each server and log steps between servers, bandwidth of one port per rank."""
     rate, bottleneck = _memory_rate(inside)
     rate *= constants.fraction.get(operation, 1.0) * (constants.pair_fraction if ranks == 2 else 1.0)
-    if not any(use.level.kind == "pair" for use in inside):
+    whole_pairs = inside[0].level.kind == "pair" and math.prod(use.fan for use in inside) == ranks
+    if not whole_pairs:
         # The measured fractions include what a die pair exchanges by itself; no more than the port without pairs.
         rate = min(rate, min(use.nominal for use in inside))
     servers = 1
@@ -138,7 +139,7 @@ def _small(inside: tuple[LinkUse, ...], ranks: int, operation: str, kernel: Smal
 def _level_by_level(inside: tuple[LinkUse, ...], operation: str, constants: HcclConstants) -> tuple[Affine, int]:
     total, worst, bottleneck = ZERO, -1.0, inside[-1].index
     for use in inside:
-        part = phase(use, operation).of_share(1.0 if operation == "all_to_all" else 1.0 / use.below)
+        part = phase(use, operation).of_share(use.share(operation))
         extra = constants.per_peer * (use.fan - 2) if use.is_mesh else constants.ring_step * (use.fan - 1)
         total = total.then(Affine(part.seconds + extra, part.per_byte))
         if float(part.per_byte) > worst:
@@ -200,10 +201,10 @@ def _between_rows(
         fixed = constants.launch + _TURNS[operation] * constants.crossing
         total = Affine(fixed + part.seconds, part.per_byte)
         for use in outside:
-            total = total.then(_between(use, operation, name, constants).of_share(1.0 / use.below))
+            total = total.then(_between(use, operation, name, constants).of_share(use.share(operation)))
         rows.append(row(name, total, outside[0].index))
     threshold = constants.pipeline_all_reduce if operation == "all_reduce" else constants.pipeline_gather
-    meshed = bool(inside) and all(use.is_mesh for use in inside) and local > 1
+    meshed = bool(inside) and all(use.is_mesh for use in inside) and local > 1 and layout.even
     if threshold is None or not meshed or algorithm in constants.between:
         return rows
     pipeline = _pipeline(inside[-1], outside, layout.ranks, servers, operation, constants)
@@ -258,8 +259,8 @@ def _all_to_all(
         per_byte = worst = float(cost.per_byte)
     for use in outside:
         cost = phase(use, "all_to_all")
-        seconds += float(cost.seconds) + constants.network_step * (1 if use.is_mesh else use.fan - 1)
-        per_byte += float(cost.per_byte)
+        seconds += (use.step + constants.network_step) * (1 if use.is_mesh else use.fan - 1) + use.fixed
+        per_byte += float(cost.per_byte) * use.skew
         if float(cost.per_byte) > worst:
             worst, bottleneck = float(cost.per_byte), use.index
     return Row("pairwise", seconds, per_byte, bottleneck)
@@ -277,7 +278,7 @@ def _rooted(inside: tuple[LinkUse, ...], outside: tuple[LinkUse, ...], operation
             cost = rooted.ring_broadcast(use.fan, alpha, beta)
         else:
             cost = rooted.nhr_broadcast(use.fan, alpha, beta)
-        cost = cost.of_share(1.0 / use.below)
+        cost = cost.of_share(use.share(operation))
         total = total.then(cost)
         if float(cost.per_byte) > worst:
             worst, bottleneck = float(cost.per_byte), use.index

@@ -33,6 +33,7 @@ class Level:
         wrap: whether rings (and tori) close.
         in_network_reduction: switches reduce in flight (SHARP, NVLS).
         store_and_forward: switch repeats whole messages instead of cutting through.
+        split_ties: messages half way round a ring are spread over both directions; otherwise all turn one way.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Level:
     wrap: bool = True
     in_network_reduction: bool = False
     store_and_forward: bool = False
+    split_ties: bool = True
 
     def __post_init__(self) -> None:
         """Raise ValueError for figures that describe no network."""

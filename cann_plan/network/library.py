@@ -17,7 +17,7 @@ from cann_plan.network.nccl_constants import nccl_constants
 ALGORITHMS = (
     "library", "auto", "best", "ring", "double_ring", "mesh", "one_shot", "halving_doubling", "recursive_doubling",
     "nhr", "nb", "pipeline", "pairwise", "bruck", "tree", "double_tree", "in_network", "hierarchical", "ahc",
-    "torus_ring",
+    "torus_ring", "direct",
 )  # fmt: skip
 """Values of `CommunicationOptions.algorithm`."""
 

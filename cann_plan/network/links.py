@@ -23,6 +23,7 @@ class LinkUse:
         step: seconds per message, software included.
         nominal: `rate` without the efficiency factor, the most the links can carry.
         fixed: seconds once per collective until the bandwidth saturates, half_size/bandwidth.
+        skew: 1, or for unequal children how much more than (fan-1)/fan of the vector the smallest one lacks.
         closed: the group covers a whole ring, so that both directions can be used.
     """
 
@@ -35,7 +36,25 @@ class LinkUse:
     step: float
     nominal: float
     fixed: float
+    skew: float
     closed: bool
+
+    def share(self, operation: str) -> float:
+        """Part of the whole vector a rank handles at this level, relative to the closed form of `fan` ranks."""
+        return self.skew if operation == "all_to_all" else self.skew / self.below
+
+    @property
+    def relays(self) -> float:
+        """How often a stepwise message is sent on this level: twice where the switch stores it whole, else once."""
+        return 2.0 if self.level.store_and_forward and self.level.kind == "switch" else 1.0
+
+    @property
+    def ingress(self) -> float:
+        """Nominal bytes/s that reach a rank over this level, at the rank with the fewest links."""
+        if not self.is_ring:
+            return self.nominal
+        ends = self.fan == 2 or (not self.level.wrap and self.fan == self.level.size)
+        return self.nominal if ends else 2.0 * self.nominal
 
     @property
     def is_mesh(self) -> bool:
@@ -79,9 +98,6 @@ def link_uses(
             closed = level.wrap and fan * hop == level.size and fan > 2
         else:
             rate = (fan - 1) * link
-        # A switch that stores whole messages repeats each of them once (two serialisations instead of one).
-        if level.store_and_forward and level.kind == "switch":
-            rate = rate / 2.0
         uses.append(
             LinkUse(
                 index=index,
@@ -93,7 +109,17 @@ def link_uses(
                 step=level.latency * hops + overhead[index],
                 nominal=rate / efficiency[index],
                 fixed=level.half_size / level.bandwidth,
+                skew=_skew(layout, index),
                 closed=closed,
             )
         )
     return tuple(uses)
+
+
+def _skew(layout: GroupLayout, index: int) -> float:
+    if layout.even:
+        return 1.0
+    members = layout.widest[index + 1] if index + 1 < len(layout.widest) else layout.ranks
+    fan = layout.fan[index]
+    lacking = (members - layout.below[index]) / members
+    return max(1.0, lacking / ((fan - 1) / fan))

@@ -50,6 +50,13 @@ def ring_all_to_all(p: IntLike, alpha: FloatLike, beta: FloatLike, split_ties: b
     return Affine(half * alpha, load / count * beta)
 
 
+def line_all_to_all(p: IntLike, alpha: FloatLike, beta: FloatLike) -> Affine:
+    """Direct sends along an open line: (p-1) alpha + floor(p/2) ceil(p/2) n/p beta over the middle link."""
+    count = np.asarray(p, dtype=np.float64)
+    half = np.floor(count / 2.0)
+    return Affine((count - 1.0) * alpha, half * (count - half) / count * beta)
+
+
 def unequal_pairwise_seconds(sent: npt.NDArray[np.float64], alpha: float, beta: float) -> float:
     """All-to-all-v by pairwise exchange: (p-1) alpha + beta sum_k max_i n[i, i+k] [M, H].
 
