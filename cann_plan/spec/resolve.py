@@ -20,7 +20,7 @@ from cann_plan.spec.plan import PlanSpec
 from cann_plan.spec.references import ModelReader, Resolver, is_hugging_face, is_path
 from cann_plan.spec.server import ServerSpec
 from cann_plan.spec.shorthand import put, written_out
-from cann_plan.spec.unsupported import UNSUPPORTED, refuses
+from cann_plan.spec.unsupported import UNSUPPORTED, Unsupported, refuses
 from cann_plan.spec.validation import keys_of, shown, validate
 
 DEFAULT_CLUSTER: Final = "atlas-900-a2"
@@ -42,6 +42,7 @@ class LoadedPlan:
     is_model_only: bool
     cluster_assumed: bool
     model_readers: Sequence[ModelReader] = ()
+    unsupported: Sequence[Unsupported] = UNSUPPORTED
 
     @property
     def model(self) -> ModelSpec:
@@ -94,7 +95,7 @@ class LoadedPlan:
             mark = Mark(Source(f"{path}={value}"[:200], Path.cwd()))
             root = put(root, _path_of(path, mark), from_plain(value, mark))
         assumed = self.cluster_assumed and "cluster" not in changes
-        return _finish(root, self.is_model_only, assumed, Resolver(self.model_readers))
+        return _finish(root, self.is_model_only, assumed, Resolver(self.model_readers), self.unsupported)
 
 
 def load_plan(
@@ -103,12 +104,13 @@ def load_plan(
     devices: int | None = None,
     overrides: Sequence[str] = (),
     model_readers: Sequence[ModelReader] = (),
+    unsupported: Sequence[Unsupported] = UNSUPPORTED,
 ) -> LoadedPlan:
     """The plan in a file, "-" (standard input), preset (plan or model name), mapping or document already read.
 
     `overrides` are texts `path=value` (values as YAML), `cluster` and `devices` replace what the document says.
-    `model_readers` read foreign model descriptions (Hugging Face config.json). Raises SpecError with every problem
-    found, located.
+    `model_readers` read foreign model descriptions (Hugging Face config.json); keys in `unsupported` are refused.
+    Raises SpecError with every problem found, located.
     """
     resolver = Resolver(model_readers)
     root = _read(source)
@@ -130,10 +132,12 @@ def load_plan(
         except SpecError as error:
             resolver.problems.extend(error.problems)
     assumed = assumed and not any(text.strip().startswith("cluster=") for text in overrides)
-    return _finish(root, model_only, assumed, resolver)
+    return _finish(root, model_only, assumed, resolver, unsupported)
 
 
-def _finish(root: Node, model_only: bool, assumed: bool, resolver: Resolver) -> LoadedPlan:
+def _finish(
+    root: Node, model_only: bool, assumed: bool, resolver: Resolver, unsupported: Sequence[Unsupported]
+) -> LoadedPlan:
     """Resolve model and cluster, validate, and refuse what no model answers yet."""
     root, missing = _with_cluster(root)
     assumed = assumed or missing
@@ -148,16 +152,16 @@ def _finish(root: Node, model_only: bool, assumed: bool, resolver: Resolver) -> 
         root = root.replaced(name, resolved) if resolved is not None else root
         checked = checked.replaced(name, resolved) if resolved is not None else checked.without(name)
     spec, problems = validate(PlanSpec, checked)
-    problems = [*resolver.problems, *problems, *_unsupported(root)]
+    problems = [*resolver.problems, *problems, *_refused(root, unsupported)]
     if problems or spec is None:
         raise SpecError(problems)
-    plan = LoadedPlan(spec, root, written, model_only, assumed, resolver.model_readers)
+    plan = LoadedPlan(spec, root, written, model_only, assumed, resolver.model_readers, unsupported)
     _ = plan.hardware  # counts and levels must fit each other
     return plan
 
 
-def _unsupported(root: Node) -> Iterator[Problem]:
-    for row in UNSUPPORTED:
+def _refused(root: Node, unsupported: Sequence[Unsupported]) -> Iterator[Problem]:
+    for row in unsupported:
         node: Node | None = root
         path: PathKey = ()
         for step in row.path.split("."):

@@ -68,7 +68,8 @@ def _widened(definition: JsonSchema, cls: type[BaseModel] | None) -> JsonSchema:
     if cls is None:
         return definition
     if issubclass(cls, Figure):
-        forms: list[JsonSchema] = [properties["value"], {"const": UNKNOWN}]
+        properties["value"] = {"anyOf": [properties["value"], {"const": UNKNOWN}]}
+        forms: list[JsonSchema] = [properties["value"]]
     elif issubclass(cls, Section):
         forms = [properties[form] if isinstance(form, str) else form for form in cls.accepts]
     else:

@@ -45,7 +45,7 @@ PIECES = st.sampled_from(
 
 def load(text: str) -> LoadedPlan | SpecError:
     try:
-        return load_plan(parse_text(text, Source("plan.yaml")))
+        return load_plan(parse_text(text, Source("plan.yaml")), unsupported=())
     except SpecError as error:
         return error
 

@@ -13,7 +13,7 @@ from tests.spec.malformed_plans import CASES, Case
 def problems_of(directory: Path, text: str) -> SpecError:
     (directory / "plan.yaml").write_text(text, encoding="utf-8")
     with pytest.raises(SpecError) as caught:
-        load_plan(directory / "plan.yaml")
+        load_plan(directory / "plan.yaml", unsupported=())
     return caught.value
 
 
