@@ -75,7 +75,7 @@ def import_row(row: MeasuredRow) -> ImportedRow:
     layers = int(description["layers"])
     remarks += virtual_pipeline(parallel, degrees, layers, profile, section)
     remarks += layer_split(parallel, layers, degrees.pipeline, section.get("virtual_pipeline", 1), section)
-    recompute, found = recompute_section(parallel, layers, profile or "")
+    recompute, found = recompute_section(parallel, layers, profile or "", f"{stack_word} {top.text('framework')}")
     remarks += found
     section["recompute"] = recompute.section
     offload, found = offload_section(parallel)

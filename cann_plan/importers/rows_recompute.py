@@ -18,6 +18,15 @@ _BLOCK = re.compile(r"full for (\d+) layers")
 _ADAPTIVE = re.compile(r"to fit (\d+) MB")
 MIB: Final = 2**20
 
+# What a stack does where a run does not say: (words of stack or framework, note of a stated policy, policy, source).
+DEFAULTS: Final = (
+    (("maxtext",), "", "full", "MaxText's base.yml has remat_policy: full"),
+    (("paxml",), "", "full", "Paxml's SPMD configurations have CHECKPOINT_POLICY = SAVE_NOTHING"),
+    (("megatron-lm 2019", "megatron-lm 2020"), "", "full", "arXiv 1909.08053: activations recomputed in every layer"),
+    (("torchtitan",), "(op)", "selective", "torchtitan's llama3 configurations recompute selectively by operator"),
+    (("torchtune",), "", "full", "torchtune's full fine-tuning recipes enable activation checkpointing"),
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Recompute:
@@ -31,8 +40,8 @@ class Recompute:
     limit: float | None = None
 
 
-def recompute_section(parallel: Fields, layers: int, stack: str) -> tuple[Recompute, list[Remark]]:
-    """The policy stated, list entries first: a per-stage list overrides the word `full`."""
+def recompute_section(parallel: Fields, layers: int, stack: str, words: str = "") -> tuple[Recompute, list[Remark]]:
+    """The policy stated, list entries first: a per-stage list overrides the word `full`. `words`: stack and framework."""
     policy = parallel.text("recompute")
     note = parallel.text("recompute_note") or ""
     method, count = parallel.text("recompute_method"), parallel.whole("recompute_num_layers", 0)
@@ -52,8 +61,12 @@ def recompute_section(parallel: Fields, layers: int, stack: str) -> tuple[Recomp
         text = "operators of MindFormers' select_recompute default: the feed-forward activation and product"
         remarks.append(Remark("parallel.recompute.modules", ["activation"], text))
         return Recompute({"policy": "selective", "modules": ["activation"], "per_stage": select_list}), remarks
-    if policy is None or (policy == "unknown"):
-        return Recompute({"policy": "none"}, "unstated"), remarks
+    if policy is None or policy == "unknown":
+        usual = next((item[1:] for item in DEFAULTS if any(word in words.lower() for word in item[0])), None)
+        if usual is None:
+            return Recompute({"policy": "none"}, "unstated"), remarks
+        note, policy, source = usual
+        remarks.append(Remark("parallel.recompute.policy", policy, f"not stated: {source}"))
     if policy == "selective":
         return _selective(note, modules, layers, stack, remarks), remarks
     section: dict[str, Any] = {"policy": policy}

@@ -23,6 +23,9 @@ from cann_plan.spec.profile import ProfileSpec
 from cann_plan.spec.resolve import load_plan
 
 GIB = 2.0**30
+SURELY_TOO_LARGE = 1.2
+"""Predicted memory over visible memory from which a run that did take place must have recomputed: anything less may
+be the memory model's own error."""
 NONE, FULL = 0, 2
 """Index of the policies in every problem that `build_job` makes."""
 
@@ -84,7 +87,7 @@ def predict(prepared: PreparedRow) -> Prediction:
     assumptions = [remark.as_dict() for remark in row.remarks]
     if row.recompute.search == "unstated":
         value = "none" if int(chosen.policy[0]) == NONE else "full"
-        why = "it fits without" if value == "none" else "kept activations would not fit"
+        why = "it may fit without" if value == "none" else "kept activations cannot fit"
         assumptions.append({"path": "parallel.recompute.policy", "value": value, "source": f"not stated: {why}"})
     elif row.recompute.search == "layers":
         layers = int(chosen.recompute_layers[0])
@@ -119,6 +122,6 @@ def _least_that_fits(prepared: PreparedRow, result: Evaluation) -> int:
     limit = prepared.row.recompute.limit
     size = result.device_bytes
     if limit is None:
-        limit = prepared.job.problem.memory.visible
+        limit = SURELY_TOO_LARGE * prepared.job.problem.memory.visible
     fits = np.flatnonzero(size <= limit)
     return int(fits[0]) if fits.shape[0] else int(size.shape[0]) - 1
