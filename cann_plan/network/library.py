@@ -13,6 +13,7 @@ from cann_plan.network.levels import Network
 from cann_plan.network.links import LinkUse, link_uses
 from cann_plan.network.nccl import NODE_CLASS_BANDWIDTH, nccl_rows
 from cann_plan.network.nccl_constants import nccl_constants
+from cann_plan.network.transport import TCP_CORES
 
 ALGORITHMS = (
     "library", "auto", "best", "ring", "double_ring", "mesh", "one_shot", "halving_doubling", "recursive_doubling",
@@ -29,9 +30,13 @@ class CommunicationOptions:
     Attributes:
         algorithm: "library" (or "auto") takes what the library would choose, "best" the fastest algorithm it offers,
             any other value the rows of that algorithm; where a collective does not run with it, the library's choice.
+        transport: rdma (as the levels describe) or tcp on levels that leave a server, see `network.transport`.
+        tcp_cores: host cores per device that serve TCP at the receiver.
     """
 
     algorithm: str = "library"
+    transport: str = "rdma"
+    tcp_cores: float = TCP_CORES
 
     def __post_init__(self) -> None:
         """Raise ValueError for an unknown algorithm."""

@@ -15,6 +15,7 @@ from cann_plan.network.layout import GroupLayout, group_layout
 from cann_plan.network.levels import Network
 from cann_plan.network.library import CommunicationOptions, collective_rows
 from cann_plan.network.links import LinkUse
+from cann_plan.network.transport import with_transport
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -99,8 +100,8 @@ class CommunicationTable:
     """
 
     def __init__(self, network: Network, options: CommunicationOptions | None = None) -> None:
-        self.network = network
         self.options = options or CommunicationOptions()
+        self.network = with_transport(network, self.options.transport, self.options.tcp_cores)
         self._index = GroupIndex()
         self._layouts: dict[int, GroupLayout] = {}
         self._tables: dict[str, _Coefficients] = {}
