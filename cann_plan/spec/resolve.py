@@ -11,6 +11,7 @@ from typing import Any, Final, NoReturn
 from cann_plan.spec import presets
 from cann_plan.spec.cluster import Cluster, ClusterError, ClusterSpec
 from cann_plan.spec.cluster import resolve as resolve_cluster
+from cann_plan.spec.consistency import contradictions
 from cann_plan.spec.device import DeviceSpec
 from cann_plan.spec.document import STDIN, parse_text, read
 from cann_plan.spec.errors import Problem, SpecError, closest, problem_at
@@ -153,6 +154,11 @@ def _finish(
         checked = checked.replaced(name, resolved) if resolved is not None else checked.without(name)
     spec, problems = validate(PlanSpec, checked)
     problems = [*resolver.problems, *problems, *_refused(root, unsupported)]
+    if spec is not None:
+        problems += [
+            problem_at(place(root, found.path.split(".")), found.path, found.message, found.allowed)
+            for found in contradictions(spec)
+        ]
     if problems or spec is None:
         raise SpecError(problems)
     plan = LoadedPlan(spec, root, written, model_only, assumed, resolver.model_readers, unsupported)
