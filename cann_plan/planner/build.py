@@ -88,7 +88,7 @@ def build_job(plan: PlanSpec, model: ModelSpec, cluster: Cluster, profile: Profi
         recompute_lists=layout.recompute_lists,
         recompute_scope=layout.recompute_scope,
         fused_loss=_fused_loss(plan, profile, assumptions),
-        vocabulary_multiple=profile.defaults.vocabulary_multiple,
+        vocabulary_multiple=plan.software.vocabulary_multiple or profile.defaults.vocabulary_multiple,
         nested_experts=(plan.parallel.group_generator or profile.defaults.group_generator) == "nested",
         pipeline_outermost=layout.pipeline_outermost,
         frozen_states=_frozen_bytes(task, states.live) if trainable < 1.0 else 0.0,

@@ -41,6 +41,8 @@ def state_bytes(training: TrainingSpec, precision: str, profile: ProfileSpec, as
     moment = ELEMENT_BYTES[optimizer.state_dtype or "fp32"]
     moments = MOMENTS[name] * moment
     master = 4.0 if half and optimizer.master_weights is not False else 0.0
+    if master and optimizer.reuse_master_weights:
+        master = 2.0  # MindSpeed docs/features/reuse-fp32-param: the lower halves alone are added
     gradient = ELEMENT_BYTES[training.gradient_dtype] if training.gradient_dtype else None
     if gradient is None and profile.defaults.gradient_bytes is not None:
         gradient = profile.defaults.gradient_bytes

@@ -72,6 +72,7 @@ class RecomputeSpec(Section):
     layers: NonNegativeInt | None = key("layers recomputed per scope (block), or group size (uniform)")
     scope: RecomputeScope | None = key("whether `layers` counts per pipeline stage or per virtual chunk")
     per_stage: tuple[NonNegativeInt, ...] | None = key("layers recomputed on each pipeline stage, in order")
+    other_layers: tuple[RecomputeModule, ...] | None = key("modules replayed in the layers that `layers` leaves out")
 
     @classmethod
     def _shorthand(cls, data: Any) -> Any:
@@ -110,6 +111,7 @@ class OffloadSpec(Section):
     gradients: Fraction | None = key("fraction of gradients kept off the device (true: all)")
     activations: Fraction | None = key("fraction of saved activations kept off the device (true: all)")
     parameters: Fraction | None = key("fraction of parameters kept off the device (true: all)")
+    activation_modules: tuple[RecomputeModule, ...] | None = key("modules whose activations go; default all")
     target: OffloadTarget | None = key("where they go; default host memory")
     optimizer_step: OptimizerPlace | None = key(
         "where offloaded states are updated: host CPUs, or swapped to the device"
@@ -160,6 +162,7 @@ class ParallelSpec(Section):
     accepts: ClassVar = ({"const": "auto"},)
 
     tensor: PositiveInt | None = key("tensor-parallel degree")
+    tensor_grid: tuple[PositiveInt, ...] | None = key("x and y degree of two-dimensional tensor parallelism")
     pipeline: PositiveInt | None = key("pipeline stages")
     data: PositiveInt | None = key("data-parallel degree; default devices / (tensor x pipeline x context)")
     context: PositiveInt | None = key("context-parallel degree: devices that share a sequence")

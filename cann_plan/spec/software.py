@@ -19,6 +19,7 @@ FusedOperator = Literal[
 Dispatcher = Literal["allgather", "alltoall", "alltoall_seq", "deepep"]
 OperatorLibraryKind = Literal["optimized", "generic"]
 GraphMode = Literal["eager", "graph"]
+ZeroMemory = Literal["level0", "level1"]
 
 ALL_FUSED: tuple[FusedOperator, ...] = FusedOperator.__args__  # type: ignore[attr-defined]
 
@@ -50,6 +51,7 @@ class MoeSpec(Section):
     dispatcher: Dispatcher | None = key("how tokens reach their experts")
     capacity_factor: PositiveNumber | None = key("tokens an expert takes over the mean; absent: no token is dropped")
     imbalance: AtLeastOne | None = key("tokens of the busiest expert rank over the mean")
+    zero_memory: ZeroMemory | None = key("MindSpeed's selective replay inside experts; level1 keeps less than level0")
 
 
 class SoftwareSpec(Section):
@@ -64,6 +66,7 @@ class SoftwareSpec(Section):
     fused: tuple[FusedOperator, ...] | None = key("fused operators: a list, all or none")
     op_library: OperatorLibrary = section(OperatorLibrary, "operator library")
     graph_mode: GraphMode | None = key("eager: operators are launched one by one; graph: as a whole")
+    vocabulary_multiple: PositiveInt | None = key("the vocabulary is padded to this times the tensor degree")
     deterministic: StrictBool | None = key("deterministic kernels and collectives")
     launch_blocking: StrictBool | None = key("the host waits for every operator (debugging)")
     loss: LossSpec = section(LossSpec, "cross-entropy over the vocabulary")

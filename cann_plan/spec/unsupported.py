@@ -43,6 +43,10 @@ UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
     Unsupported("parallel.offload.gradients", "gradients off the device"),
     Unsupported("parallel.offload.activations", "activations off the device"),
     Unsupported("parallel.offload.parameters", "parameters off the device"),
+    Unsupported("parallel.offload.activation_modules", "activations of some modules off the device"),
+    Unsupported("parallel.tensor_grid", "two-dimensional tensor parallelism"),
+    Unsupported("parallel.recompute.other_layers", "selective recomputation beside whole layers"),
+    Unsupported("software.moe.zero_memory", "zero-memory experts"),
 )
 
 
