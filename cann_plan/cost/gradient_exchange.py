@@ -12,7 +12,8 @@ from cann_plan.cost.problem import Problem
 from cann_plan.cost.rank_state import RankState
 from cann_plan.cost.stages import StageTable
 from cann_plan.cost.strategies import Strategies
-from cann_plan.hardware.vector import optimizer_seconds
+from cann_plan.hardware.vector import optimizer_seconds, vector_seconds
+from cann_plan.network.overlap import compute_slowdown, exposed_seconds, never_hidden_share
 from cann_plan.workload.operators.operator import Array
 
 Ints = NDArray[np.int64]
@@ -55,19 +56,27 @@ def finish_seconds(
     reduce = reduce + _both(problem, state, "reduce_scatter", reduce_bytes) * one_two
     gather = _both(problem, state, "all_gather", gather_bytes) * one_two
     reduce = reduce + _tied_embedding(problem, strategies, state, table)
-    share = problem.compute.stack.gradient_exposed
-    exposed = reduce
+    exposed, exposed_gather = reduce, gather
+    parameters = state.dense + state.expert
+    never = never_hidden_share(parameters, state.dense_group.ranks[:, None])
     if problem.overlap.grad_reduce:
-        exposed = np.maximum(reduce * share, reduce - backward)
-    exposed_gather = gather
+        slowdown = _slowdown(problem, parameters * reduce_bytes, reduce)
+        exposed = exposed_seconds(reduce, backward, never, slowdown)
     if problem.overlap.param_gather:
-        exposed_gather = np.maximum(gather * share, gather - forward)
+        slowdown = _slowdown(problem, parameters * gather_bytes, gather)
+        exposed_gather = exposed_seconds(gather, forward, never, slowdown)
     waits = np.maximum(exposed - drain, 0.0)
     exchange = np.max(waits, axis=1) + np.max(exposed_gather, axis=1)
     hidden = np.max(reduce + gather, axis=1) - exchange
     optimizer = np.max(_optimizer(problem, s, state), axis=1)
-    sharded, sharded_hidden = _fully_sharded(problem, s, state, forward, backward, micro_batches)
+    sharded, sharded_hidden = _fully_sharded(problem, s, state, table, forward, backward, micro_batches)
     return Finish(exchange, optimizer, sharded, np.maximum(hidden, 0.0) + sharded_hidden)
+
+
+def _slowdown(problem: Problem, size: Array, seconds: Array) -> Array:
+    """Fraction by which compute is slower while `size` bytes move beside it in `seconds`; shapes (n, J)."""
+    rate = size / np.maximum(seconds, 1e-9)
+    return compute_slowdown(problem.library, rate, problem.compute.device.memory_bandwidth).reshape(size.shape)
 
 
 def _both(problem: Problem, state: RankState, operation: str, per_parameter: float) -> Array:
@@ -102,18 +111,24 @@ def _tied_embedding(problem: Problem, strategies: Strategies, state: RankState, 
 
 
 def _optimizer(problem: Problem, s: Strategies, state: RankState) -> Array:
-    """Seconds of the optimizer on the local shard of parameters, (n, J)."""
+    """Seconds of the optimizer step, (n, J): the gradient norm and the update read and write the local shard, and the
+    gradient buffer is cleared for the next step.
+    """
     shard = np.where(s.shard_group > 0, s.shard_group, state.dense_group.ranks)
     ways = np.minimum(state.dense_group.ranks, shard).astype(np.float64)[:, None]
     expert_ways = np.minimum(state.expert_group.ranks, shard).astype(np.float64)[:, None]
     sharded = s.zero_stage[:, None] >= 1
     local = np.where(sharded, state.dense / ways + state.expert / expert_ways, state.dense + state.expert)
-    local = local * problem.trainable_fraction
-    return optimizer_seconds(problem.compute.device, local, problem.states.optimizer_traffic)
+    states = problem.states
+    update = optimizer_seconds(
+        problem.compute.device, local * problem.trainable_fraction, states.optimizer_traffic + states.gradient
+    )
+    return update + vector_seconds(problem.compute.device, state.gradients)
 
 
 def _fully_sharded(
-    problem: Problem, s: Strategies, state: RankState, forward: Array, backward: Array, micro_batches: Ints
+    problem: Problem, s: Strategies, state: RankState, table: StageTable, forward: Array, backward: Array,
+    micro_batches: Ints,
 ) -> tuple[Array, Array]:
     """Exposed and hidden seconds of parameter gathers and gradient scatters of ZeRO-3 / FSDP, (n,).
 
@@ -124,7 +139,7 @@ def _fully_sharded(
     zero = np.zeros(len(s))
     if not active.any():
         return zero, zero
-    states, share = problem.states, problem.compute.stack.gradient_exposed
+    states = problem.states
     shard = np.where(s.shard_group > 0, np.minimum(s.shard_group, state.dense_group.ranks), state.dense_group.ranks)
     group = Group(shard, state.dense_group.stride, np.ones_like(shard), np.ones_like(shard))
     copies = state.dense_group.ranks // np.maximum(shard, 1)
@@ -139,12 +154,17 @@ def _fully_sharded(
     gathers, scatters, replica = np.stack(gather, 1), np.stack(scatter, 1), np.stack(across, 1)
     total_forward = gathers
     total_backward = gathers + scatters
-    exposed_forward = np.maximum(total_forward * share, total_forward - forward)
-    exposed_backward = np.maximum(total_backward * share, total_backward - backward)
+    # the first layer's gather of a pass has nothing to hide behind
+    never = table.pipeline * table.virtual / float(problem.architecture.layers)
+    parameters = state.dense + state.expert
+    slow_forward = _slowdown(problem, parameters * states.gather, total_forward)
+    slow_backward = _slowdown(problem, parameters * (states.gather + states.reduce), total_backward)
+    exposed_forward = exposed_seconds(total_forward, forward, never, slow_forward)
+    exposed_backward = exposed_seconds(total_backward, backward, never, slow_backward)
     slots = micro_batches.astype(np.float64)
     exposed = np.max(exposed_forward + exposed_backward, axis=1) * slots
     total = np.max(total_forward + total_backward, axis=1) * slots
     last = np.max(replica, axis=1)
-    exposed = np.where(active, exposed + last * share, 0.0)
+    exposed = np.where(active, exposed + last * never, 0.0)
     total = np.where(active, total + last, 0.0)
     return exposed, np.maximum(total - exposed, 0.0)

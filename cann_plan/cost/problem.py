@@ -102,6 +102,7 @@ class Problem:
     recompute_scope: str = "stage"
     fused_loss: bool = False
     vocabulary_multiple: int = 128
+    library: str = "ideal"  # collective library, whose kernels may take compute units while they overlap
     nested_experts: bool = False
     pipeline_outermost: bool = True
     frozen_states: float = 0.0  # bytes per parameter of a frozen base model (LoRA): weights only

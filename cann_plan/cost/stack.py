@@ -23,4 +23,3 @@ class Stack:
     expert_hidden: float = 0.0  # share of expert all-to-all hidden behind compute when expert overlap is on
     mc2_hidden: float = 0.25  # share of tensor-parallel collectives hidden by fused matmul-communication kernels
     bulk_hidden: float = 0.0  # share of tensor-parallel collectives hidden by bulk overlap (Transformer Engine)
-    gradient_exposed: float = 0.1  # share of overlapped gradient traffic that never hides (first bucket, last layers)

@@ -77,7 +77,7 @@ def _time_terms(job: Job, document: dict[str, Any]) -> list[dict[str, Any]]:
               "gradient reduce-scatter and parameter all-gather (or all-reduce) not hidden behind backward or the "
               "drain of earlier stages",
               {"data": parallel["data"], "zero_stage": parallel["zero_stage"], "reduce_bytes": states.reduce,
-               "gather_bytes": states.gather, "exposed_share": stack.gradient_exposed}, links),
+               "gather_bytes": states.gather}, links),
         _term("time.breakdown_s.optimizer", parts["optimizer"], "s",
               "local parameters x bytes read and written / (bandwidth x efficiency)",
               {"bytes_per_parameter": states.optimizer_traffic}, operators),

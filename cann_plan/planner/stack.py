@@ -32,7 +32,7 @@ def stack_parameters(
             )
     return Stack(
         profile.name, p.compute_time * factor, p.vector_time * factor, p.attention_rate, p.fp8_rate, p.grouped_time,
-        launch_s, p.step_ms * 1e-3, p.expert_hidden, p.mc2_hidden, p.bulk_hidden, p.gradient_exposed,
+        launch_s, p.step_ms * 1e-3, p.expert_hidden, p.mc2_hidden, p.bulk_hidden,
     )  # fmt: skip
 
 

@@ -47,7 +47,6 @@ class ProfileParameters(Section):
     expert_hidden: Fraction = 0.0
     mc2_hidden: Fraction = 0.25
     bulk_hidden: Fraction = 0.0
-    gradient_exposed: Fraction = 0.1
     source: Name = Field("uncalibrated", description="fit, its rows and date")
 
 

@@ -54,9 +54,10 @@ def head_operators(
     chunked = settings.loss_chunk is not None
     kept = logits * (0.0 if chunked else e if fused_loss else 4.0)
     alive = logits * share
-    # unfused: cast to fp32, maximum, subtract-exponentiate, sum, gather, backward softmax, cast back
-    passes = logits * (e * 2.0 if fused_loss else e + 4.0 + 4.0 * 5.0)
-    backward = logits * (e * 2.0 if fused_loss else 4.0 * 3.0 + e)
+    # unfused (Megatron-LM vocab_parallel_cross_entropy): cast to fp32 e + 4, maximum 4, subtract 8, exponentiate 8,
+    # sum 4, divide 8 bytes per logit; backward multiplies the kept softmax 8 and casts back 4 + e
+    passes = logits * (e * 2.0 if fused_loss else e + 36.0)
+    backward = logits * (e * 2.0 if fused_loss else 12.0 + e)
     operators.append(
         Operator(
             "loss", ("head",), Vector(passes, backward, 2 if fused_loss else 8, 1 if fused_loss else 3),
