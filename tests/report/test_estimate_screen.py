@@ -71,9 +71,9 @@ def test_the_interval_is_of_the_whole_run(document: dict[str, Any]) -> None:
 def test_lists_are_cut_and_say_so_and_explain_shows_all(document: dict[str, Any]) -> None:
     text = screen(document)
     assert "3 more: --explain or --format json lists all" in text
-    assert "training.attention_mask" not in text
+    assert "network.routing" not in text
     full = render(document, "table", screen=Screen(), detail=Detail(explain=True))
-    assert "training.attention_mask = causal (default)" in full
+    assert "network.routing = adaptive (preset)" in full
     assert "with parameters_per_rank = 2,583,691,264" in full
     assert "= parameters_per_rank * 2 / 2^30" in full
 
@@ -104,7 +104,17 @@ def test_markup_in_names_is_text(document: dict[str, Any]) -> None:
 def test_unknown_money_gives_its_reason(document: dict[str, Any]) -> None:
     document["cost"].update(amount=None, currency=None, reason="no price in economics")
     text = screen(document)
-    assert "cost unknown: no price in economics" in text
+    assert "2.37 M device-hours · 1.28 GWh · cost unknown" in text
+    assert "• cost: no price in economics" in text
+
+
+def test_the_device_is_the_first_assumption_and_the_host_the_last(document: dict[str, Any]) -> None:
+    document["assumptions"] = [
+        {"path": f"{section}.x", "value": 1, "source": "s"} for section in ("server", "run", "training", "device")
+    ]
+    text = screen(document)
+    order = [text.index(f"{section}.x = 1") for section in ("device", "training", "run", "server")]
+    assert order == sorted(order)
 
 
 def test_values_without_an_amount_of_training_are_left_out(document: dict[str, Any]) -> None:

@@ -9,7 +9,12 @@ from cann_plan.cli import options
 
 
 def command(
-    rows: Annotated[list[Path], typer.Argument(metavar="ROWS.yaml...", help="Files with measured runs.")],
+    rows: Annotated[list[Path], typer.Argument(metavar="ROWS.yaml...", help="Files with measured runs, or -.")],
+    tier: Annotated[
+        str | None, typer.Option("--tier", metavar="TIERS", help="Only rows of these quality tiers, e.g. A or AB.")
+    ] = None,
+    device: Annotated[str | None, typer.Option("--device", metavar="NAME", help="Only rows on this device.")] = None,
+    stack: Annotated[str | None, typer.Option("--stack", metavar="NAME", help="Only rows of this stack.")] = None,
     format_: options.Format = None,
     output: options.Output = None,
     explain: Annotated[bool, typer.Option("--explain", help="List every row, not the summary only.")] = False,
@@ -24,6 +29,6 @@ def command(
     from cann_plan.planner.validate import validate
 
     with progress("comparing runs", quiet=quiet) as done:
-        document = validate(rows, on_progress=done)
+        document = validate(rows, tier=tier, device=device, stack=stack, on_progress=done)
     emit(document, format_, output, explain=explain, quiet=quiet)
     return 0

@@ -40,6 +40,7 @@ _SMALL_MEMORY = 0.02  # of the usable memory
 _SHOWN_ASSUMPTIONS = 4
 _SHOWN_WARNINGS = 3
 _SHOWN_RECOMMENDATIONS = 3
+_SECTIONS = ("cluster", "device", "model", "parallel", "training", "software")
 _RECORDED = ("parallel", "flops", "time", "memory", "cost", "energy", "parameters")
 
 
@@ -123,12 +124,16 @@ def _money(cost: Mapping[str, Any], energy: Mapping[str, Any]) -> str:
         parts.append(numbers.energy(energy["kwh"]))
     if energy["kg_co2e"] is not None:
         parts.append(numbers.carbon(energy["kg_co2e"]))
-    reasons = [
-        f"{name} unknown: {document['reason']}"
-        for name, document, missing in (("cost", cost, cost["amount"]), ("energy", energy, energy["kwh"]))
-        if missing is None and document["reason"]
-    ]
-    return " · ".join([*parts, *reasons])
+    unknown = [name for name, _ in _unknown(cost, energy)]
+    if unknown:
+        parts.append(f"{' and '.join(unknown)} unknown")
+    return " · ".join(parts)
+
+
+def _unknown(cost: Mapping[str, Any], energy: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What has no figure, and why."""
+    known = (("cost", cost, cost["amount"]), ("energy", energy, energy["kwh"]))
+    return [(name, part["reason"]) for name, part, amount in known if amount is None and part["reason"]]
 
 
 def time_bars(time: Mapping[str, Any]) -> Bars:
@@ -143,13 +148,13 @@ def time_bars(time: Mapping[str, Any]) -> Bars:
             rest += amount
             continue
         covered = hidden.pop(twin, 0.0) if twin else 0.0
-        note = f"+ {numbers.seconds(covered)} hidden" if covered > 0 else ""
+        note = f"+ {numbers.seconds(covered)} hidden" if covered >= _SMALL_TIME * step else ""
         rows.append((amount, Bar(label, numbers.seconds(amount), share, note, tone)))
     bars = [bar for _, bar in rows]
     if rest > 0:
         bars.append(Bar("other", numbers.seconds(rest), rest / step, tone="dim"))
     footnotes = []
-    behind = [f"{key} {numbers.seconds(amount)}" for key, amount in hidden.items() if amount > 0]
+    behind = [f"{key} {numbers.seconds(amount)}" for key, amount in hidden.items() if amount >= _SMALL_TIME * step]
     if behind:
         footnotes.append("Hidden behind computation, not in the step: " + ", ".join(behind))
     heading = f"Where the time goes: {numbers.seconds(step)} per step on pipeline stage {time['critical_stage']}"
@@ -198,8 +203,11 @@ def _memory_footnotes(memory: Mapping[str, Any]) -> list[str]:
 
 
 def _lists(document: Mapping[str, Any], detail: Detail) -> list[Block]:
+    assumptions = sorted(document["assumptions"], key=_importance)
+    unknown = [f"{name}: {reason}" for name, reason in _unknown(document["cost"], document["energy"])]
     lists: list[tuple[str, Tone, Sequence[str], int]] = [
-        ("Assumptions", "plain", [assumption_text(item) for item in document["assumptions"]], _SHOWN_ASSUMPTIONS),
+        ("Assumptions", "plain", [assumption_text(item) for item in assumptions], _SHOWN_ASSUMPTIONS),
+        ("Unknown", "plain", unknown, len(unknown)),
         ("Warnings", "warn", [warning_text(item) for item in document["warnings"]], _SHOWN_WARNINGS),
         (
             "What would help",
@@ -216,6 +224,12 @@ def _lists(document: Mapping[str, Any], detail: Detail) -> list[Block]:
         if shown:
             blocks.append(Notes(heading, shown, tone))
     return blocks
+
+
+def _importance(item: Mapping[str, Any]) -> int:
+    """What changes an answer most comes first: device and cluster, then model and layout; hosts last."""
+    section = str(item["path"]).split(".")[0]
+    return _SECTIONS.index(section) if section in _SECTIONS else len(_SECTIONS) + (section == "server")
 
 
 def assumption_text(item: Mapping[str, Any]) -> str:

@@ -40,5 +40,6 @@ def _entry(term: Mapping[str, Any]) -> str:
 def _value(value: object) -> str:
     # Six digits: enough to redo the sum by hand.
     if isinstance(value, float) and not value.is_integer():
-        return plain(value, 6)
+        text = plain(value, 6)
+        return text if "e" in text else text.rstrip("0").rstrip(".") if "." in text else text
     return value_text(value)

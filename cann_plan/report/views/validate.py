@@ -7,9 +7,9 @@ from cann_plan.report.blocks import Block, Column, Detail, Notes, Table, View
 
 _STATISTICS = (
     Column("n", "Rows", "number"),
-    Column("mape", "Mean |error|", "percent"),
-    Column("median", "Median |error|", "percent"),
-    Column("p90", "90th perc. |error|", "percent"),
+    Column("mape", "Mean", "percent"),
+    Column("median", "Median", "percent"),
+    Column("p90", "P90", "percent"),
     Column("bias", "Bias", "signed_percent"),
 )
 _QUANTITIES = {
@@ -25,7 +25,7 @@ def view(document: Mapping[str, Any], detail: Detail) -> View:
     """Summary by quantity and by group; `detail.explain` lists every row and why rows were skipped."""
     blocks: list[Block] = [_overall(document)]
     if not detail.brief and document["by_group"]:
-        blocks.append(_groups(document))
+        blocks.append(_groups(document, crossed=detail.explain))
     rows = _rows(document)
     skipped = document["skipped"]
     if detail.explain:
@@ -48,15 +48,20 @@ def _overall(document: Mapping[str, Any]) -> Table:
         "Predicted against measured (error = predicted / measured − 1)",
         columns,
         rows,
-        footnotes=["Bias is the median signed error: positive means predicted too slow or too large."],
+        footnotes=[
+            "Mean, median and 90th percentile of the size of the error; bias is the median of the signed error:",
+            "positive means predicted too slow or too large.",
+        ],
     )
 
 
-def _groups(document: Mapping[str, Any]) -> Table:
+def _groups(document: Mapping[str, Any], *, crossed: bool) -> Table:
+    # Groups of two keys ("device=a, stack=b") are many; they are shown with the rows.
+    groups = [item for item in document["by_group"] if crossed or "," not in item["group"]]
     columns = (Column("group", "Group"), Column("quantity", "Quantity"), *_STATISTICS)
     rows = [
         [item["group"], _QUANTITIES.get(item["quantity"], item["quantity"]), *(item[c.key] for c in _STATISTICS)]
-        for item in document["by_group"]
+        for item in groups
     ]
     return Table("By group", columns, rows)
 
