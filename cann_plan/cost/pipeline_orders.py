@@ -8,6 +8,9 @@ from collections.abc import Callable
 from enum import IntEnum, StrEnum
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 
 class Schedule(StrEnum):
     """Pipeline schedules that the cost model and the simulator know."""
@@ -15,15 +18,20 @@ class Schedule(StrEnum):
     GPIPE = "gpipe"
     ONE_F_ONE_B = "1f1b"
     INTERLEAVED = "interleaved"
-    ZB_H1 = "zb_h1"
-    ZB_V = "zb_v"
+    ZB_H1 = "zb-h1"
+    ZB_V = "zb-v"
     DUALPIPE = "dualpipe"
-    DUALPIPE_V = "dualpipe_v"
+    DUALPIPE_V = "dualpipe-v"
 
     @property
     def splits_backward(self) -> bool:
         """Whether the schedule separates the gradient of the weights from that of the input."""
         return self in _SPLITTING
+
+    @property
+    def fuses_passes(self) -> bool:
+        """Whether a forward and a backward run as one operation with one exchange (DualPipe)."""
+        return self in (Schedule.DUALPIPE, Schedule.DUALPIPE_V)
 
 
 _SPLITTING = frozenset({Schedule.ZB_H1, Schedule.ZB_V, Schedule.DUALPIPE, Schedule.DUALPIPE_V})
@@ -74,29 +82,28 @@ def stage_of(schedule: Schedule, stages: int, chunk: int, micro_batch: int, micr
     return chunk
 
 
-def check_micro_batches(schedule: Schedule, stages: int, micro_batches: int) -> None:
-    """Raise ValueError where the framework itself would refuse the number of micro-batches.
+def runnable(schedule: Schedule, stages: int, micro_batches: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Whether the framework accepts the number of micro-batches, same shape.
 
-    Interleaved: a multiple of p (Megatron-LM `validate_args`). DualPipe: even and at least 2p, DualPipeV: at least
-    2p (asserts of github.com/deepseek-ai/DualPipe `step`).
+    Interleaved: a multiple of p (Megatron-LM `get_pp_rank_microbatches` and argument checks). DualPipe: an even number,
+    at least 2p, on an even number of stages; DualPipeV: at least 2p (asserts of github.com/deepseek-ai/DualPipe).
     """
-    if micro_batches < 1:
-        raise ValueError(f"micro_batches must be at least 1, not {micro_batches}")
-    if schedule is Schedule.INTERLEAVED and micro_batches % stages:
-        raise ValueError(f"interleaved needs micro_batches a multiple of {stages} stages, not {micro_batches}")
-    if schedule is Schedule.DUALPIPE and (micro_batches % 2 or micro_batches < 2 * stages or stages % 2):
-        raise ValueError(f"dualpipe needs even stages and an even number of at least {2 * stages} micro-batches")
-    if schedule is Schedule.DUALPIPE_V and micro_batches < 2 * stages:
-        raise ValueError(f"dualpipe_v needs at least {2 * stages} micro-batches, not {micro_batches}")
+    enough = micro_batches >= (2 * stages if schedule.fuses_passes else 1)
+    if schedule is Schedule.INTERLEAVED:
+        return enough & (micro_batches % stages == 0)
+    if schedule is Schedule.DUALPIPE:
+        return enough & (micro_batches % 2 == 0) & (stages % 2 == 0)
+    return enough
 
 
 def stage_orders(schedule: Schedule, stages: int, micro_batches: int, virtual: int = 1) -> list[Order]:
     """Operations of every stage in execution order.
 
-    Raises ValueError for a combination that the frameworks refuse (`check_micro_batches`, `chunks_per_stage`).
+    Raises ValueError for a combination that the frameworks refuse (`runnable`, `chunks_per_stage`).
     """
     v = chunks_per_stage(schedule, virtual)
-    check_micro_batches(schedule, stages, micro_batches)
+    if not runnable(schedule, stages, np.array([micro_batches]))[0]:
+        raise ValueError(f"{schedule} does not run {micro_batches} micro-batches on {stages} stages")
     return [_ORDERS[schedule](stages, rank, micro_batches, v) for rank in range(stages)]
 
 
@@ -144,8 +151,11 @@ def interleaved_warm_up(stages: int, rank: int, micro_batches: int, virtual: int
 def _interleaved(p: int, rank: int, m: int, v: int) -> Order:
     """Megatron-LM `forward_backward_pipelining_with_interleaving`: groups of p micro-batches walk the v chunks.
 
-    Narayanan et al. 2021, arXiv:2104.04473, section 2.2; chunk order of Megatron-LM `get_schedule_table`.
+    Narayanan et al. 2021, arXiv:2104.04473, section 2.2; chunk order of Megatron-LM `get_schedule_table`. With one
+    chunk a stage Megatron runs plain 1F1B.
     """
+    if v == 1:
+        return _one_f_one_b(p, rank, m, v)
     table = [
         (start + i, slot * p + rank) for start in range(0, m, p) for slot in range(v) for i in range(min(p, m - start))
     ]

@@ -154,7 +154,9 @@ class _Run:
         return start, end, (end if self.overlapped else end + send)
 
 
-def _summary(orders: list[Order], records: list[list[tuple[float, float, float]]], run: _Run, chunks: int) -> Simulation:
+def _summary(
+    orders: list[Order], records: list[list[tuple[float, float, float]]], run: _Run, chunks: int
+) -> Simulation:
     rows: list[tuple[int, int, int, int]] = []
     times: list[tuple[float, float]] = []
     busy, sending = np.zeros(len(orders)), np.zeros(len(orders))
