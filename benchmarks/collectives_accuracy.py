@@ -58,6 +58,7 @@ NETWORKS = {
     "ascend-910b-a2": Network.from_levels([HCCS_MESH], "hccl", "a2"),
     "atlas-800-a3-die": Network.from_levels([DIE_PAIR, UB_NODE, UB_POD], "hccl", "a3", node_levels=2),
 }
+NETWORKS["atlas-800-a3-unseen"] = NETWORKS["atlas-800-a3-die"]
 OPERATIONS = {"alltoall": "all_to_all"}
 
 
@@ -75,15 +76,22 @@ class Curve:
 
 
 def read_curves(path: Path) -> list[Curve]:
-    """Curves by system, operation and ranks, ascending; per-rank sizes become totals of the byte convention."""
+    """Curves by system, operation and ranks, ascending; per-rank sizes become totals of the byte convention.
+
+    A file with the columns collective and bench_us holds measurements on Atlas A3 dies that no fit has seen.
+    """
     points: dict[tuple[str, str, int], list[tuple[float, float]]] = defaultdict(list)
     with path.open() as file:
         for line in csv.DictReader(file):
             ranks, size = int(line["ranks"]), float(line["bytes"])
-            if "per rank" in line["bytes_meaning"] and line["op"] in ("all_gather", "reduce_scatter"):
+            unseen = "bench_us" in line
+            operation = line["collective"] if unseen else OPERATIONS.get(line["op"], line["op"])
+            system = "atlas-800-a3-unseen" if unseen else line["system"]
+            per_rank = unseen or "per rank" in line["bytes_meaning"]
+            if per_rank and operation in ("all_gather", "reduce_scatter"):
                 size *= ranks
-            operation = OPERATIONS.get(line["op"], line["op"])
-            points[line["system"], operation, ranks].append((size, float(line["latency_us"]) * US))
+            seconds = float(line["bench_us"] if unseen else line["latency_us"]) * US
+            points[system, operation, ranks].append((size, seconds))
     curves = []
     for (system, operation, ranks), pairs in points.items():
         array = np.array(sorted(pairs))
@@ -105,18 +113,19 @@ def report(curves: Iterable[Curve]) -> None:
         cells, decades = [], defaultdict(list)
         totals: dict[bool, list[float]] = {False: [], True: []}
         for curve in members:
-            values = []
+            values: list[float] = []
             for test in (False, True):
                 part = curve.half(test)
                 error = np.abs(predict(part) / part.seconds - 1.0) * 100.0
                 large = part.nbytes >= 2**20
                 totals[test].extend(error[large])
-                values.append(error[large].mean())
+                values.append(error[large].mean() if large.any() else np.nan)
                 if test:
                     for size, value in zip(part.nbytes, error, strict=True):
                         decades[int(np.floor(np.log10(size)))].append(value)
             cells.append(f"{curve.operation} x{curve.ranks} {values[0]:.0f}/{values[1]:.0f}")
-        print(f"{system}: {np.mean(totals[False]):.1f} / {np.mean(totals[True]):.1f}")
+        both = [np.mean(totals[test]) if totals[test] else np.nan for test in (False, True)]
+        print(f"{system}: {both[0]:.1f} / {both[1]:.1f}")
         print("   " + ", ".join(cells))
         print("   decades " + ", ".join(f"1e{d}: {np.mean(v):.0f}" for d, v in sorted(decades.items())))
 

@@ -32,6 +32,8 @@ class _Codes:
 
     def ids(self, codes: IntArray) -> IntArray:
         """Integer of each code; codes never seen before get the next integers in ascending order."""
+        if not codes.size:
+            return np.empty(codes.shape, dtype=np.int64)
         if len(self._sorted):
             place = np.minimum(np.searchsorted(self._sorted, codes), len(self._sorted) - 1)
             known = self._sorted[place] == codes
@@ -55,6 +57,7 @@ class GroupIndex:
         self._inner = _Codes()
         self._outer = _Codes()
         self._whole = _Codes()
+        self._plain = {True: np.empty(0, dtype=np.int64), False: np.empty(0, dtype=np.int64)}
         self.groups: list[Group] = []
 
     def intern(
@@ -66,14 +69,24 @@ class GroupIndex:
         concurrent: bool = True,
     ) -> IntArray:
         """Integer of each row's group. Shapes (N,). Groups of one rank all map to the same integer."""
-        alone = size == 1
-        inner = self._inner.ids(_pair(size, np.where(alone, 1, stride)))
+        inner = self._inner.ids(_pair(size, np.where(size == 1, 1, stride)))
         if outer_size is None or outer_stride is None:
-            outer = self._outer.ids(np.array([(1 << _BITS) | 1], dtype=np.int64))
-        else:
-            outer = self._outer.ids(_pair(outer_size, np.where(outer_size == 1, 1, outer_stride)))
+            return self._plain_ids(inner, concurrent)
+        outer = self._outer.ids(_pair(outer_size, np.where(outer_size == 1, 1, outer_stride)))
+        return self._whole_ids(inner, outer, concurrent)
+
+    def _plain_ids(self, inner: IntArray, concurrent: bool) -> IntArray:
+        """Integers of groups without outer repetition, by a direct map from inner integers."""
+        plain = self._plain[concurrent]
+        if len(plain) < len(self._inner.codes):
+            every = np.arange(len(self._inner.codes))
+            one = self._outer.ids(np.array([(1 << _BITS) | 1], dtype=np.int64))
+            plain = self._plain[concurrent] = self._whole_ids(every, one, concurrent)
+        return plain[inner]
+
+    def _whole_ids(self, inner: IntArray, outer: IntArray, concurrent: bool) -> IntArray:
         codes = (inner << 24 | outer << 1) | (1 if concurrent else 0)
-        ids = self._whole.ids(np.broadcast_to(codes, size.shape))
+        ids = self._whole.ids(np.broadcast_to(codes, inner.shape))
         for code in self._whole.codes[len(self.groups) :]:
             size_code = self._inner.codes[code >> 24]
             outer_code = self._outer.codes[(code >> 1) & ((1 << 23) - 1)]

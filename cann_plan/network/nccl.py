@@ -2,7 +2,9 @@
 
 Latency of a ring = base + (steps - network steps) x inside step + network steps x network step; bandwidth from the
 adapters of all members of a node. Source: NVIDIA/nccl @5067397 src/graph/tuning.cc; constants in nccl_constants.
-The tuner takes the fastest row, and so does the table.
+The tuner takes the fastest row, and so does the table. A tree between two nodes could send half of what a ring sends
+(SimAI counts twice the adapters); measured all-reduce of two nodes does not show it (16 x H20 343 of 400 GB/s, 12 x
+A100 100 of 100 GB/s), so trees get the ring's rate.
 """
 
 from __future__ import annotations
@@ -19,6 +21,9 @@ from cann_plan.network.nccl_constants import PCIE, PCIE_BANDWIDTH, PROTOCOLS, US
 NODE_CLASS_BANDWIDTH = 100e9
 """Bytes/s per device above which a level is taken for NVLink or UB rather than adapters (fastest adapter: 800 Gbit/s,
 ConnectX-8)."""
+
+FITTED_RANKS = 8
+"""Ranks up to which single-node constants were fitted; larger NVLink domains keep the value of eight ranks."""
 
 _TURNS = {"all_reduce": 2, "all_gather": 1, "reduce_scatter": 1}
 
@@ -62,14 +67,15 @@ def _latency(uses: tuple[LinkUse, ...]) -> float:
 def _node_rows(uses: tuple[LinkUse, ...], layout: GroupLayout, operation: str, constants: NcclConstants) -> list[Row]:
     p, turns = layout.ranks, _TURNS[operation]
     rate, bottleneck = _node_port(uses)
-    own = 1.0 + constants.own / (p - 1)
+    own = 1.0 + constants.own / (min(p, FITTED_RANKS) - 1)
+    most = min(use.nominal for use in uses)
     rows = []
     for index, protocol in enumerate(PROTOCOLS):
         fraction = constants.gather[index]
         if protocol == "Simple" and operation == "all_reduce":
             fraction = constants.reduce_simple
         seconds = constants.base[index] + turns * (p - 1) * (_latency(uses) + constants.step[index])
-        per_byte = turns * (p - 1) / p / (rate * fraction) * own
+        per_byte = turns * (p - 1) / p / min(rate * fraction / own, most)
         rows.append(Row("ring", seconds, per_byte, bottleneck, protocol))
     in_switch = all(use.level.in_network_reduction for use in uses)
     if operation == "all_reduce" and constants.nvls and in_switch and p >= constants.nvls_ranks:
@@ -117,18 +123,13 @@ def _network_rows(
                 (local - 1) * _inside_step(inside, constants.tree_step[index])
                 + float(ceil_log2(nodes)) * (network + constants.network_tree_extra[index])
             )
-            bus = min(wire * tree_boost(nodes), node_rate) * constants.tree_fraction[index]
+            bus = rate * constants.tree_fraction[index]
             if protocol == "LL":
                 bus = min(bus, constants.ll_most[tier])
             rows.extend(_tree_rows(seconds, 2.0 / bus, constants.tree_correction[index], bottleneck, protocol))
     if operation == "all_reduce":
         rows.extend(_switch_rows(inside, outside, local, nodes, wire, constants))
     return rows
-
-
-def tree_boost(nodes: int) -> float:
-    """Tree bandwidth over that of the adapters: 2 for two nodes, 4/3 for three, else 1 (SimAI calbusbw.cc)."""
-    return {2: 2.0, 3: 4.0 / 3.0}.get(nodes, 1.0)
 
 
 def _inside_step(inside: tuple[LinkUse, ...], step: float) -> float:
@@ -160,7 +161,7 @@ def _switch_rows(
         base, per_level, fraction, small, fill = constants.nvls_tree
         levels = 2.0 * float(ceil_log2(nodes))
         seconds = base + levels * (per_level + extra)
-        between = 2.0 / (wire * tree_boost(nodes))
+        between = 2.0 / wire
         local_part = 2.0 * (local - 1) / local / (_node_port(inside)[0] * constants.nvls[1]) if constants.nvls else 0.0
         large = max(between / fraction, local_part)
         rows.append(Row("in_network", seconds, max(between / small, local_part), index, "NVLSTree"))
@@ -168,6 +169,8 @@ def _switch_rows(
     if all(use.level.in_network_reduction for use in outside):
         base, per_rank, latency, fraction = constants.collnet
         seconds = base + 2.0 * (_latency(inside) + (local - 1) * per_rank) + latency + extra
+        if rows:  # measured no faster than NVLSTree at small sizes (275 against 266 us at 1 MB on 512 B200)
+            seconds = max(seconds, rows[0].seconds)
         node_rate = _node_rate(inside, constants, 2)
         local_part = 2.0 * (local - 1) / local / node_rate if local > 1 else 0.0
         rows.append(Row("in_network", seconds, max(1.0 / (wire * fraction), local_part), index, "CollNet"))
@@ -205,7 +208,7 @@ def _exchange_rows(
     inside: tuple[LinkUse, ...], outside: tuple[LinkUse, ...], layout: GroupLayout, constants: NcclConstants
 ) -> list[Row]:
     p = layout.ranks
-    own = 1.0 + constants.exchange_own / (p - 1)
+    own = 1.0 + constants.exchange_own / (min(p, FITTED_RANKS) - 1)
     local = outside[0].below if outside else p
     between, slow = direct_all_to_all(outside, p) if outside else (ZERO, 0)
     post = (p - local) * constants.host_post[0] + _latency(outside)

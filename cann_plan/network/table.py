@@ -135,6 +135,8 @@ class CommunicationTable:
         """
         table = self._coefficients(operation, groups)
         size = np.asarray(nbytes, dtype=np.float64)
+        if not table.entries:
+            return np.zeros(groups.shape)
         best: FloatArray = table.alpha[groups, 0] + table.beta[groups, 0] * size
         if not table.limited:
             for column in range(1, table.alpha.shape[1]):

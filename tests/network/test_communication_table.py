@@ -129,6 +129,10 @@ def test_one_rank_takes_no_time(name, operation):
     assert table.describe(operation, 1e9, 1).algorithm == "none"
 
 
+def test_an_empty_batch_is_empty():
+    assert CommunicationTable(A2).seconds("all_reduce", [], [], []).shape == (0,)
+
+
 def test_bandwidth_of_an_a2_mesh_grows_with_the_group():
     # hccl_test on one 8-NPU full mesh: 18.5 / 54.2 / 125.4 GB/s at 8.7 GB for 2 / 4 / 8 ranks
     bus = CommunicationTable(A2).bus_bandwidth("all_reduce", 8.67e9, [2, 4, 8])
