@@ -64,7 +64,7 @@ def import_row(row: MeasuredRow) -> ImportedRow:
     cluster, remarks = cluster_section(top)
     description, sequence, found = model_section(model, row.id)
     remarks += found
-    stack_word = top.text("stack")
+    stack_word, framework = top.text("stack"), top.text("framework") or ""
     profile, found = stack_name(top)
     remarks += found
     devices = int(cluster["devices"])
@@ -75,7 +75,7 @@ def import_row(row: MeasuredRow) -> ImportedRow:
     layers = int(description["layers"])
     remarks += virtual_pipeline(parallel, degrees, layers, profile, section)
     remarks += layer_split(parallel, layers, degrees.pipeline, section.get("virtual_pipeline", 1), section)
-    recompute, found = recompute_section(parallel, layers, profile or "", f"{stack_word} {top.text('framework')}")
+    recompute, found = recompute_section(parallel, layers, profile or "", f"{stack_word} {framework}")
     remarks += found
     section["recompute"] = recompute.section
     offload, found = offload_section(parallel)
@@ -83,11 +83,12 @@ def import_row(row: MeasuredRow) -> ImportedRow:
     if offload:
         section["offload"] = offload
     software, found = software_section(
-        parallel, stack_word, profile, section, tensor=degrees.tensor, experts="moe" in description
+        parallel, stack_word, profile, section, tensor=degrees.tensor, experts="moe" in description,
+        framework=framework,
     )  # fmt: skip
     remarks += found
     device = str(cluster["device"])
-    training, found = training_section(parallel, top.text("task"), sequence, degrees.global_batch, device)
+    training, found = training_section(parallel, top.text("task"), sequence, degrees.global_batch, device, framework)
     remarks += found
     memory = memory_section(parallel)
     remarks += [*model.unused(MODEL_IRRELEVANT), *parallel.unused(PARALLEL_IRRELEVANT)]

@@ -41,7 +41,7 @@ class Recompute:
 
 
 def recompute_section(parallel: Fields, layers: int, stack: str, words: str = "") -> tuple[Recompute, list[Remark]]:
-    """The policy stated, list entries first: a per-stage list overrides the word `full`. `words`: stack and framework."""
+    """The policy stated; a per-stage list overrides the word `full`. `words`: stack and framework."""
     policy = parallel.text("recompute")
     note = parallel.text("recompute_note") or ""
     method, count = parallel.text("recompute_method"), parallel.whole("recompute_num_layers", 0)

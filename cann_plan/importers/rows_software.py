@@ -35,8 +35,11 @@ STACK_KERNELS: Final = {
     "torchtitan": ("sdpa", "torchtitan calls PyTorch's scaled_dot_product_attention"),
     "torchtune": ("sdpa", "torchtune calls PyTorch's scaled_dot_product_attention"),
 }
+# Published benchmarks by NVIDIA's recipes. They accumulate and reduce gradients in bf16 and overlap tensor-parallel
+# exchanges: NeMo's scripts/performance (`plugins.grad_reduce_in_fp32 = False`, `tp_comm_overlap=True`),
+# Megatron-Bridge's perf_recipes (`ddp.grad_reduce_in_fp32 = False`), MLPerf submissions.
+BENCHMARKS: Final = ("Megatron-Bridge", "(dgxc", "NeMo 24.", "(MLPerf)")
 NO_TIME: Final = {
-    "reuse_fp32_param": "16-bit weights inside the fp32 copy: saves memory, not modelled",
     "moe-permutation-async-comm": "host-side synchronisation of the expert permutation",
     "use-cp-send-recv-overlap": "context-parallel sends are always taken as overlapped",
 }
@@ -50,6 +53,7 @@ def software_section(
     *,
     tensor: int,
     experts: bool,
+    framework: str = "",
 ) -> tuple[dict[str, Any], list[Remark]]:
     """`software:`; overlap goes into the `parallel` mapping `section`."""
     remarks: list[Remark] = []
@@ -57,7 +61,7 @@ def software_section(
     _attention(parallel, stack_word, profile, software, remarks)
     _fused(parallel, profile, experts, software, remarks)
     note = parallel.text("overlap_note") or ""
-    overlap = _overlap(parallel, profile, tensor, note, remarks)
+    overlap = _overlap(parallel, profile, tensor, note, is_benchmark(framework), remarks)
     if overlap:
         section["overlap"] = overlap
     moe: dict[str, Any] = {}
@@ -71,11 +75,19 @@ def software_section(
         moe["capacity_factor"] = capacity
     if moe and experts:
         software["moe"] = moe
-    if "CUDA graphs" in note:
+    if "full_iteration" in note or re.search(r"CUDA graphs$", note):
         software["graph_mode"] = "graph"
+    elif "CUDA graphs" in note:
+        text = f"{note}: graphs of some modules only, launches are charged as without"
+        remarks.append(Remark("software.graph_mode", "eager", text))
     if "cross-entropy fusion" in note or "Liger" in note:
         software["loss"] = {"fused": True}
     return software, remarks
+
+
+def is_benchmark(framework: str) -> bool:
+    """Whether the wording of `framework` names one of NVIDIA's benchmark recipes."""
+    return any(words in framework for words in BENCHMARKS)
 
 
 def _attention(
@@ -116,9 +128,14 @@ def _fused(
         remarks.append(Remark("software.fused", software["fused"], text))
 
 
-def _overlap(parallel: Fields, profile: str | None, tensor: int, note: str, remarks: list[Remark]) -> dict[str, Any]:
+def _overlap(
+    parallel: Fields, profile: str | None, tensor: int, note: str, benchmark: bool, remarks: list[Remark]
+) -> dict[str, Any]:
     flags = parallel.texts("overlap_flags")
     overlap: dict[str, Any] = {}
+    if benchmark and tensor > 1 and "no TP-comm" not in note:
+        overlap["tensor"] = "bulk"
+        remarks.append(Remark("parallel.overlap.tensor", "bulk", "NeMo's recipes set tp_comm_overlap (user buffers)"))
     if flags is not None and profile in LAUNCHED_BY_ARGUMENTS:
         overlap = {"grad_reduce": False, "param_gather": False, "tensor": "none"}
     for flag in flags or []:
@@ -147,7 +164,7 @@ def _overlap(parallel: Fields, profile: str | None, tensor: int, note: str, rema
 
 
 def training_section(
-    parallel: Fields, task: str | None, sequence: int, batch: int, device: str
+    parallel: Fields, task: str | None, sequence: int, batch: int, device: str, framework: str = ""
 ) -> tuple[dict[str, Any], list[Remark]]:
     """`training:`; the length of the run is immaterial for a step and set to one step.
 
@@ -177,10 +194,16 @@ def training_section(
     mode = parallel.text("mixed_precision_mode")
     if mode is not None and "PURE" in mode:
         training["gradient_dtype"] = "bf16"
+    if is_benchmark(framework):
+        training["gradient_dtype"] = "bf16"
+        text = "the benchmark recipes of this stack set grad_reduce_in_fp32 = False"
+        remarks.append(Remark("training.gradient_dtype", "bf16", text))
     parameters = parallel.text("param_dtype")
     parallel.text("optimizer")  # all of them are AdamW with fp32 moments
     if parameters in ("float16", "bfloat16"):
         training["optimizer"] = {"name": "adamw", "master_weights": False}
+    if parallel.flag("reuse_fp32_param"):
+        training["optimizer"] = {"name": "adamw", "reuse_master_weights": True}
     return training, remarks
 
 
