@@ -3,7 +3,9 @@
     python benchmarks/collectives_accuracy.py CSV [--multi-node YAML] [--fit]
 
 CSV columns: system, library, op, ranks, bytes, bytes_meaning, latency_us. Every second message size of a curve was
-used to fit the constants in nccl_constants and hccl_constants; errors of both halves are printed. `--multi-node` takes
+used to fit the constants in nccl_constants and hccl_constants; errors of both halves are printed.
+Multi-node: only the efficiency of the network level is fitted per curve on one half, but the constants marked [M] in
+nccl_constants were read off the 512-device curves, so those are no held-out result. `--multi-node` takes
 a YAML file with a list `multi_node_measured` of {id, devices, devices_per_node, op, algorithm, columns, points}.
 `--fit` refits the constants on the fitting half and prints them.
 """

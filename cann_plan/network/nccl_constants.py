@@ -5,7 +5,7 @@
     ranks, nccl 2.27-2.29 (AIConfigurator nccl_perf tables: A100, H100, B200 SXM); the other sizes check the fit, see
     benchmarks/collectives_accuracy.py. `fraction` values are relative to the `efficiency` of the server preset.
 [L] NVIDIA/nccl @01afd20 src/graph/tuning.cc (the same table in 2021; LL step x 1.8 across nodes).
-[M] read off every second size of nccl-tests on 512 B200 (64 nodes, InfiniBand): 8.5 us per ring step in bulk against
+[M] read off nccl-tests curves of 512 B200 (64 nodes, InfiniBand), all sizes seen: 8.5 us per ring step in bulk against
     4.7 us of the table; Simple from 4 KiB per rank on (also on 32 B200 over EFA); NVLSTree 131 GB/s after a start of
     about 850 us; CollNet 175 of 400 GB/s per node.
 [R] ROCm/rccl @0cbce2a src/graph/tuning.cc, model 5 (gfx94x).
