@@ -66,7 +66,12 @@ def hf_fields(source: str | Path | Mapping[str, Any]) -> Fields:
     reader = FAMILIES.get(model_type)
     if reader is None:
         raise UnsupportedModelError(f"unsupported: model_type {model_type}")
-    fields = reader(config)
+    try:
+        fields = reader(config)
+    except HfConfigError:
+        raise
+    except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
+        raise HfConfigError(f"cannot be read as model_type {model_type}: {error!r}") from error
     title = data.get("_name_or_path") or config.data.get("_name_or_path")
     title = name or (Path(title).name if isinstance(title, str) else None) or model_type
     origin = f"config.json, model_type {model_type}"

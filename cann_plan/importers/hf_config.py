@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from cann_plan.spec.model import MAX_LAYERS
+
 PerLayerNumber = int | list[int]
 Fields = dict[str, Any]
 """Keys of a `ModelSpec`."""
@@ -24,6 +26,10 @@ VOCABULARY: Final = ("vocab_size", "padded_vocab_size")
 ACTIVATION: Final = ("hidden_act", "hidden_activation", "activation_function", "activation")
 EXPERTS: Final = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
 TOP_K: Final = ("num_experts_per_tok", "moe_topk", "moe_k", "num_experts_per_token", "experts_per_token")
+
+
+MAX_WIDTH: Final = 2**24
+"""Hidden width or heads; no published model comes near it."""
 
 
 class HfConfigError(ValueError):
@@ -101,6 +107,20 @@ class HfConfig:
             raise HfConfigError("expected a list of names", names[0])
         return list(value)
 
+    def integers(self, *names: str) -> list[int] | None:
+        """A list of whole numbers (or flags), or None."""
+        value = self.raw(*names)
+        if value is None:
+            return None
+        if not isinstance(value, list | tuple):
+            raise HfConfigError("expected a list", names[0])
+        return [_integer(int(item) if isinstance(item, bool) else item, names[0]) for item in value]
+
+    def architecture(self) -> str | None:
+        """The first entry of `architectures`."""
+        names = self.names("architectures")
+        return names[0] if names else None
+
     def section(self, name: str) -> HfConfig:
         """A nested mapping (`attn_config`), empty where absent."""
         value, default = self.data.get(name), self.defaults.get(name)
@@ -121,17 +141,23 @@ class HfConfig:
     @property
     def layers(self) -> int:
         """Number of layers."""
-        return self.integer(*LAYERS)
+        return self._bounded(LAYERS, MAX_LAYERS)
 
     @property
     def hidden(self) -> int:
         """Width of the residual stream."""
-        return self.integer(*HIDDEN)
+        return self._bounded(HIDDEN, MAX_WIDTH)
 
     @property
     def heads(self) -> int:
         """Query heads."""
-        return self.integer(*HEADS)
+        return self._bounded(HEADS, MAX_WIDTH)
+
+    def _bounded(self, names: tuple[str, ...], maximum: int) -> int:
+        value = self.integer(*names)
+        if not 0 < value <= maximum:
+            raise HfConfigError(f"{value}; allowed: 1 to {maximum}", names[0])
+        return value
 
     @property
     def tied(self) -> bool:
@@ -144,7 +170,7 @@ class HfConfig:
 
 
 def _integer(value: Any, name: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not float(value).is_integer():
         raise HfConfigError(f"{value!r} is not a whole number", name)
     return int(value)
 

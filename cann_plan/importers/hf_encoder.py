@@ -29,8 +29,7 @@ def bert(c: HfConfig) -> Fields:
     Counted outside the layers: the pooler, the masked-token transform with its norm, the next-sentence classifier.
     A masked-token model (the default) has no pooler; a bare model has nothing else.
     """
-    architectures = c.raw("architectures") or ()
-    architecture = architectures[0] if architectures else "MaskedLM"
+    architecture = c.architecture() or "MaskedLM"
     hidden = c.hidden
     dense = hidden * hidden + hidden
     pooler, transform, next_sentence = dense, dense + 2 * hidden, 2 * hidden + 2
@@ -51,10 +50,10 @@ def bert(c: HfConfig) -> Fields:
 def distilbert(c: HfConfig) -> Fields:
     """DistilBERT: BERT without token types and pooler."""
     hidden = c.integer("hidden_size", "dim")
-    architectures = c.raw("architectures") or ("MaskedLM",)
-    head = not architectures[0].endswith("Model")
-    if head and not architectures[0].endswith("MaskedLM"):
-        raise c.unsupported(f"with the head of {architectures[0]}")
+    architecture = c.architecture() or "MaskedLM"
+    head = not architecture.endswith("Model")
+    if head and not architecture.endswith("MaskedLM"):
+        raise c.unsupported(f"with the head of {architecture}")
     extra = hidden * hidden + hidden + 2 * hidden if head else 0
     fields = _encoder(
         HfConfig({**c.data, "hidden_size": hidden}, c.defaults, c.model_type), head_bias=head, extra_parameters=extra

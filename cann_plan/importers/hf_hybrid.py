@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cann_plan.importers.hf_config import EXPERTS, FFN, Fields, HfConfig, decoder, every, gated, shortest
-from cann_plan.importers.hf_moe import blocks, moe
+from cann_plan.importers.hf_moe import blocks, moe, qwen_dense
 
 PATTERN = {"M": "mamba", "E": "moe", "*": "attention", "-": "mlp"}
 """Letters of `hybrid_override_pattern` (Nemotron-H)."""
@@ -52,15 +52,14 @@ def qwen3_5_moe(c: HfConfig) -> Fields:
     """Qwen 3-Next and Qwen 3.5 MoE: a gated shared expert."""
     shared = c.integer("shared_expert_intermediate_size")
     mixture = moe(c, hidden_size=c.integer("moe_intermediate_size"), shared_hidden_size=shared, shared_gate=True)
-    step, only = c.integer("decoder_sparse_step", default=1), set(c.raw("mlp_only_layers") or ())
-    dense = [layer in only or (layer + 1) % step != 0 for layer in range(c.layers)]
+    dense = qwen_dense(c)
     fields = decoder(c, activation=c.activation(), moe=mixture, **_delta(c))
     return fields | ({"ffn_hidden_size": c.integer(*FFN)} | blocks(dense) if any(dense) else {})
 
 
 def minimax(c: HfConfig) -> Fields:
     """MiniMax-Text-01: lightning attention, with softmax attention in some layers; every layer a mixture."""
-    listed = c.raw("attn_type_list")
+    listed = c.integers("attn_type_list")
     types = c.names("layer_types") or (
         ["full_attention" if kind else "linear_attention" for kind in listed]
         if listed is not None
@@ -163,7 +162,7 @@ def _mamba2(c: HfConfig) -> Fields:
 
 def bamba(c: HfConfig) -> Fields:
     """Bamba: Mamba-2 mixers, attention in the layers listed."""
-    chosen = set(c.raw("attn_layer_indices") or ())
+    chosen = set(c.integers("attn_layer_indices") or ())
     types = ["attention" if layer in chosen else "mamba" for layer in range(c.layers)]
     bias = c.flag("attention_bias")
     return gated(

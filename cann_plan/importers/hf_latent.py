@@ -33,7 +33,7 @@ def minicpm3(c: HfConfig) -> Fields:
 def kimi_linear(c: HfConfig) -> Fields:
     """Kimi Linear: Kimi delta attention with latent attention in between, mixtures behind the first dense layers."""
     section = c.section("linear_attn_config")
-    full, linear = section.raw("full_attn_layers"), section.raw("kda_layers")
+    full, linear = section.integers("full_attn_layers"), section.integers("kda_layers")
     if full is not None and linear is not None:
         listed_full = set(full)  # counted from one
         mixers = ["full" if layer + 1 in listed_full else "linear" for layer in range(c.layers)]

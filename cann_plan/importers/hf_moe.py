@@ -40,9 +40,14 @@ def mixtral(c: HfConfig) -> Fields:
 
 def _qwen_blocks(c: HfConfig) -> Fields:
     """Mixture layers of Qwen: every `decoder_sparse_step`-th, but for those listed as dense."""
-    step, only = c.integer("decoder_sparse_step", default=1), set(c.raw("mlp_only_layers") or ())
-    dense = [layer in only or (layer + 1) % step != 0 for layer in range(c.layers)]
+    dense = qwen_dense(c)
     return blocks(dense) if any(dense) else {}
+
+
+def qwen_dense(c: HfConfig) -> list[bool]:
+    """Whether each layer of a Qwen mixture model has a dense block."""
+    step, only = c.integer("decoder_sparse_step", default=1), set(c.integers("mlp_only_layers") or ())
+    return [layer in only or (layer + 1) % max(step, 1) != 0 for layer in range(c.layers)]
 
 
 def qwen2_moe(c: HfConfig) -> Fields:
@@ -101,8 +106,8 @@ def exaone_moe(c: HfConfig) -> Fields:
     fields = gated(c, qk_norm="head", moe=leading_dense(c))
     types = every(c.layers, exaone_period(c), ordinary="sliding_attention", special="full_attention")
     fields |= windowed(c.names("layer_types") or types, c.optional_integer("sliding_window"))
-    sparse = c.raw("mlp_layer_types")
-    listed = c.raw("is_moe_layer")
+    sparse = c.names("mlp_layer_types")
+    listed = c.integers("is_moe_layer")
     if sparse is not None:
         fields |= blocks([name == "dense" for name in sparse])
     elif listed is not None:
@@ -136,7 +141,7 @@ def hy_v3(c: HfConfig) -> Fields:
 
 def mimo_v2_flash(c: HfConfig) -> Fields:
     """MiMo-V2-Flash: narrower values than keys; 5 of 6 layers slide, with sinks and more key/value heads."""
-    pattern = c.raw("hybrid_layer_pattern")  # 1: sliding
+    pattern = c.integers("hybrid_layer_pattern")  # 1: sliding
     types = c.names("layer_types") or (
         ["sliding_attention" if slides else "full_attention" for slides in pattern]
         if pattern is not None
@@ -144,9 +149,9 @@ def mimo_v2_flash(c: HfConfig) -> Fields:
     )
     kv_heads = c.integer("num_key_value_heads")
     sliding_kv = c.integer("swa_num_key_value_heads", default=2 * kv_heads)
-    sparse, listed = c.names("mlp_layer_types"), c.raw("moe_layer_freq")  # 1: mixture
-    if sparse is None and isinstance(listed, list):
-        sparse = ["sparse" if value else "dense" for value in listed]
+    sparse = c.names("mlp_layer_types")
+    if sparse is None and isinstance(c.raw("moe_layer_freq"), list):  # 1: mixture
+        sparse = ["sparse" if value else "dense" for value in c.integers("moe_layer_freq") or ()]
     dense = [name == "dense" for name in sparse] if sparse else [layer == 0 for layer in range(c.layers)]
     bias = c.flag("attention_bias")
     fields = gated(
@@ -247,8 +252,8 @@ def llama4(c: HfConfig) -> Fields:
     """Llama 4: chunked attention in 3 of 4 layers, a shared expert, mixtures every `interleave_moe_layer_step`."""
     bias = c.flag("attention_bias")
     step = c.integer("interleave_moe_layer_step", default=1)
-    mixture_layers = c.raw("moe_layers")
-    chosen = set(range(step - 1, c.layers, step) if mixture_layers is None else mixture_layers)
+    mixture_layers = c.integers("moe_layers")
+    chosen = set(range(step - 1, c.layers, max(step, 1)) if mixture_layers is None else mixture_layers)
     width = c.integer(*FFN)
     fields = decoder(
         c, ffn_hidden_size=c.integer("intermediate_size_mlp"), activation=c.activation(), qkv_bias=bias,
@@ -258,7 +263,7 @@ def llama4(c: HfConfig) -> Fields:
     fields |= blocks([layer not in chosen for layer in range(c.layers)])
     chunk = c.optional_integer("attention_chunk_size")
     if chunk:
-        rotary = c.raw("no_rope_layers") or [int((layer + 1) % 4 != 0) for layer in range(c.layers)]
+        rotary = c.integers("no_rope_layers") or [int((layer + 1) % 4 != 0) for layer in range(c.layers)]
         types = c.names("layer_types") or ["chunked_attention" if r else "full_attention" for r in rotary]
         mixers = shortest(["chunked" if name == "chunked_attention" else "full" for name in types])
         fields |= {"chunk": chunk, "mixers": mixers}
