@@ -1,3 +1,4 @@
+import io
 import os
 import subprocess
 import sys
@@ -5,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from cann_plan.cli.main import main
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 COMMAND = (sys.executable, "-m", "cann_plan.cli.main")
@@ -45,5 +48,19 @@ def run(tmp_path: Path) -> Run:
             timeout=60,
             check=False,
         )
+
+    return start
+
+
+@pytest.fixture
+def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs `cann-plan` in this process, in an empty folder: for what does not depend on the process around it."""
+    monkeypatch.chdir(tmp_path)
+
+    def start(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode()), encoding="utf-8"))
+        code = main(arguments)
+        shown = capsys.readouterr()
+        return subprocess.CompletedProcess(arguments, code, shown.out, shown.err)
 
     return start

@@ -61,12 +61,12 @@ def test_a_terminal_without_unicode_gets_ascii(run: Run) -> None:
     assert done.stdout.isascii()
 
 
-def test_json_csv_and_markdown_parse(run: Run) -> None:
-    document = json.loads(run(*LIST, "--format", "json").stdout)
+def test_json_csv_and_markdown_parse(call: Run) -> None:
+    document = json.loads(call(*LIST, "--format", "json").stdout)
     jsonschema.validate(document, document_schema("presets", strict=True))
-    rows = list(csv.DictReader(io.StringIO(run(*LIST, "--format", "csv").stdout)))
+    rows = list(csv.DictReader(io.StringIO(call(*LIST, "--format", "csv").stdout)))
     assert [row["name"] for row in rows] == [item["name"] for item in document["presets"]]
-    table = run(*LIST, "--format", "markdown").stdout.splitlines()
+    table = call(*LIST, "--format", "markdown").stdout.splitlines()
     assert len(table) == len(rows) + 2
     assert {line.replace("\\|", "").count("|") for line in table} == {4}
 
@@ -82,34 +82,34 @@ def test_json_loses_nothing_where_utf8_cannot_go(run: Run) -> None:
     assert json.loads(done.stderr)["errors"][0]["path"] == "模型"
 
 
-def test_the_ending_of_the_file_chooses_the_format(run: Run, tmp_path: Path) -> None:
-    assert run(*LIST, "--output", "list.json").stdout == ""
+def test_the_ending_of_the_file_chooses_the_format(call: Run, tmp_path: Path) -> None:
+    assert call(*LIST, "--output", "list.json").stdout == ""
     assert json.loads((tmp_path / "list.json").read_text(encoding="utf-8"))["schema"] == "cann-plan/presets/1"
-    run(*LIST, "--output", "list.md")
+    call(*LIST, "--output", "list.md")
     assert (tmp_path / "list.md").read_text(encoding="utf-8").startswith("| Kind |")
 
 
-def test_a_file_is_replaced_whole_and_keeps_its_mode(run: Run, tmp_path: Path) -> None:
+def test_a_file_is_replaced_whole_and_keeps_its_mode(call: Run, tmp_path: Path) -> None:
     target = tmp_path / "list.txt"
     target.write_text("old")
     target.chmod(0o640)
     before = target.stat().st_ino
-    run(*LIST, "--output", str(target))
-    assert target.read_text(encoding="utf-8") == run(*LIST).stdout
+    call(*LIST, "--output", str(target))
+    assert target.read_text(encoding="utf-8") == call(*LIST).stdout
     assert stat.S_IMODE(target.stat().st_mode) == 0o640
     assert target.stat().st_ino != before  # a new file took the name: no reader ever sees half a document
     assert [path.name for path in tmp_path.iterdir()] == ["list.txt"]
 
 
-def test_a_failed_command_leaves_the_old_file(run: Run, tmp_path: Path) -> None:
+def test_a_failed_command_leaves_the_old_file(call: Run, tmp_path: Path) -> None:
     target = tmp_path / "out.json"
     target.write_text("old")
-    assert run("presets", "list", "nothing", "--output", str(target)).returncode == 2
+    assert call("presets", "list", "nothing", "--output", str(target)).returncode == 2
     assert target.read_text() == "old"
 
 
-def test_a_file_that_cannot_be_written_is_exit_2(run: Run) -> None:
-    done = run(*LIST, "--output", "no/such/folder/out.json")
+def test_a_file_that_cannot_be_written_is_exit_2(call: Run) -> None:
+    done = call(*LIST, "--output", "no/such/folder/out.json")
     assert done.returncode == 2
     assert done.stderr == "no/such/folder/out.json: cannot write: No such file or directory\n"
 

@@ -55,8 +55,10 @@ def test_every_command_has_help(capsys: pytest.CaptureFixture[str], command: str
         (("presets", "list", "model"), "no kind of preset named 'model'; allowed: "),
     ],
 )
-def test_wrong_usage_is_exit_2_with_a_hint_and_no_traceback(run: Run, arguments: tuple[str, ...], message: str) -> None:
-    done = run(*arguments)
+def test_wrong_usage_is_exit_2_with_a_hint_and_no_traceback(
+    call: Run, arguments: tuple[str, ...], message: str
+) -> None:
+    done = call(*arguments)
     assert done.returncode == 2
     assert done.stdout == ""
     assert message in done.stderr
@@ -108,8 +110,8 @@ def test_completion_script_names_the_command(run: Run) -> None:
 
 
 @pytest.mark.parametrize("name", ["estimate", "check", "error", "compare-topologies"])
-def test_schema_command_prints_the_schema(run: Run, name: str) -> None:
-    done = run("schema", name)
+def test_schema_command_prints_the_schema(call: Run, name: str) -> None:
+    done = call("schema", name)
     assert done.returncode == 0
     assert json.loads(done.stdout) == document_schema(name)
 

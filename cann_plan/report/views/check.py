@@ -37,8 +37,8 @@ def view(document: Mapping[str, Any], detail: Detail) -> View:
     shown: list[list[object]] = []
     tones: list[Tone] = []
     for plan in plans:
-        for result in plan["limits"]:
-            shown.append(_shown(plan, result))
+        for index, result in enumerate(plan["limits"]):
+            shown.append(_shown(plan["file"] if index == 0 else "", result))
             tones.append("plain" if result["pass"] else "bad")
     blocks: list[Block] = [summary] if detail.brief or not shown else [summary, Table("", _SHOWN, shown, tones)]
     return View(blocks, Table("", _RECORDS, [row for plan in plans for row in _records(plan)]))
@@ -69,10 +69,10 @@ def _sentence(result: Mapping[str, Any]) -> str:
     return f"{text} ({result['reason']})" if result.get("reason") else text
 
 
-def _shown(plan: Mapping[str, Any], result: Mapping[str, Any]) -> list[object]:
+def _shown(file: str, result: Mapping[str, Any]) -> list[object]:
     sign = "≥" if result["name"] in _UPPER else "≤"
     return [
-        plan["file"],
+        file,
         result["name"],
         _amount(result, result["value"]),
         f"{sign} {_amount(result, result['limit'])}",
