@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, Final
 
 from cann_plan.importers.rows import Fields, Remark, RowSkippedError
@@ -29,6 +30,11 @@ FRAMEWORKS: Final = (
 )
 
 
+@cache
+def _cluster(device: str, hardware: str, network: str, per_node: int | None) -> dict[str, Any]:
+    return cluster_from_words(device, hardware, network, per_node)
+
+
 def cluster_section(top: Fields) -> tuple[dict[str, Any], list[Remark]]:
     """The cluster: the named system or the usual one of the device, with the run's count and stated rates.
 
@@ -45,7 +51,7 @@ def cluster_section(top: Fields) -> tuple[dict[str, Any], list[Remark]]:
         raise RowSkippedError("the number of devices is not stated")
     words = "" if network.lower().startswith(("not stated", "unknown")) else network
     try:
-        document = cluster_from_words(device, hardware, words, per_node)
+        document = dict(_cluster(device, hardware, words, per_node))
     except UnknownPresetError:
         raise RowSkippedError(f"no preset of device {device}") from None
     document["devices"] = devices

@@ -83,7 +83,7 @@ def predict(prepared: PreparedRow) -> Prediction:
     result = evaluate(job.problem, variants)
     pick = _least_that_fits(prepared, result)
     chosen = variants.take(np.array([pick]))
-    memory = stage_memory(job.problem, chosen).memory
+    memory = _memory(job, chosen, result, pick, every_rank=row.measured.memory_gib is not None)
     assumptions = [remark.as_dict() for remark in row.remarks]
     if row.recompute.search == "unstated":
         value = "none" if int(chosen.policy[0]) == NONE else "full"
@@ -100,9 +100,20 @@ def predict(prepared: PreparedRow) -> Prediction:
     assumptions += [item for item in job.assumptions.items if item["path"] not in stated]
     return Prediction(
         row, job, chosen, float(result.step[pick]), {name: float(result.breakdown[name][pick]) for name in BREAKDOWN},
-        {name: float(getattr(memory, name).max()) / GIB for name in ("allocated", "reserved", "device")},
-        bool(result.device_bytes[pick] <= job.problem.memory.visible), tuple(assumptions),
+        memory, bool(result.device_bytes[pick] <= job.problem.memory.visible), tuple(assumptions),
     )  # fmt: skip
+
+
+def _memory(job: Job, chosen: Strategies, result: Evaluation, pick: int, *, every_rank: bool) -> dict[str, float]:
+    """GiB of the worst rank by quantity; without `every_rank` all of the rank with the largest device memory."""
+    if every_rank:
+        stages = stage_memory(job.problem, chosen).memory
+        return {name: float(getattr(stages, name).max()) / GIB for name in ("allocated", "reserved", "device")}
+    parts = {name: float(values[pick]) for name, values in result.memory.items()}
+    device = float(result.device_bytes[pick])
+    reserved = device - parts["communicators"] - parts["runtime"]
+    allocated = reserved - parts["fragmentation"]
+    return {"allocated": allocated / GIB, "reserved": reserved / GIB, "device": device / GIB}
 
 
 def _variants(row: ImportedRow, job: Job, stated: Strategies) -> Strategies:
