@@ -73,11 +73,12 @@ class PolicyCost:
 
 @dataclass(frozen=True, slots=True)
 class LayerCost:
-    """One layer kind: forward and backward pass, and one entry per recompute policy."""
+    """One layer kind: forward and backward pass, the weight-gradient part of backward [s], one entry per policy."""
 
     forward: PhaseCost
     backward: PhaseCost
     policies: tuple[PolicyCost, ...]
+    weight: Array
 
 
 @dataclass(slots=True)
@@ -150,11 +151,13 @@ def layer_cost(
     launch_s = compute.stack.launch_s
     timed = [(operator, _operator_time(operator, compute)) for operator in operators]
     forward, backward = _Pass(rows, launch_s), _Pass(rows, launch_s)
+    weight = np.zeros(rows)
     for operator, time in timed:
         attention = isinstance(operator.work, CoreAttention)
         if time is not None:
             forward.add_work(time.forward, time.forward_flops, time.forward_launches, attention=attention)
             backward.add_work(time.backward, time.backward_flops, time.backward_launches, attention=attention)
+            weight = weight + time.weight
         elif isinstance(operator.work, Exchange):
             forward.add_messages(operator.work.axis, operator.work.forward, communicate)
             backward.add_messages(operator.work.axis, operator.work.backward, communicate)
@@ -171,7 +174,7 @@ def layer_cost(
             elif isinstance(operator.work, Exchange):
                 replay.add_messages(operator.work.axis, operator.work.forward, communicate)
         results.append(_policy_cost(operators, rows, policy, replay.cost(hiding)))
-    return LayerCost(forward.cost(hiding), backward.cost(hiding), tuple(results))
+    return LayerCost(forward.cost(hiding), backward.cost(hiding), tuple(results), weight)
 
 
 def _operator_time(operator: Operator, compute: Compute) -> OperatorTime | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from cann_plan.hardware.attention import attention_seconds, unfused_attention_se
 from cann_plan.hardware.device import Device
 from cann_plan.hardware.gemm import gemm_seconds, grouped_gemm_seconds
 from cann_plan.hardware.vector import vector_seconds
-from cann_plan.workload.operators.operator import Array, CoreAttention, Gemm, GroupedGemm, Vector
+from cann_plan.workload.operators.operator import ZERO, Array, CoreAttention, Gemm, GroupedGemm, Vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,10 @@ class Compute:
 
 @dataclass(frozen=True, slots=True)
 class OperatorTime:
-    """Seconds and FLOPs of one operator, arrays of shape (R,) or (1,); `*_launches` are kernel counts."""
+    """Seconds and FLOPs of one operator, arrays of shape (R,) or (1,); `*_launches` are kernel counts.
+
+    `weight`: the part of `backward` that is a weight gradient, which zero-bubble schedules may postpone.
+    """
 
     forward: Array
     backward: Array
@@ -40,6 +43,7 @@ class OperatorTime:
     backward_flops: Array
     forward_launches: int
     backward_launches: int
+    weight: Array = field(default_factory=lambda: ZERO)
 
 
 def gemm_time(work: Gemm, compute: Compute) -> OperatorTime:
@@ -62,7 +66,8 @@ def gemm_time(work: Gemm, compute: Compute) -> OperatorTime:
         out_bytes=compute.gradient_bytes if work.weight else 2.0, accumulate=work.weight, rate=rate, cast=False,
     )  # fmt: skip
     backward = input_gradient + weight_gradient
-    return OperatorTime(forward * stack.compute_time, backward * stack.compute_time, flops, 2.0 * flops, 1, 2)
+    a = stack.compute_time
+    return OperatorTime(forward * a, backward * a, flops, 2.0 * flops, 1, 2, weight_gradient * a)
 
 
 def grouped_time(work: GroupedGemm, compute: Compute) -> OperatorTime:
@@ -80,7 +85,8 @@ def grouped_time(work: GroupedGemm, compute: Compute) -> OperatorTime:
         compute.device, dtype, work.k, work.n, rows, batch=work.experts, out_bytes=compute.gradient_bytes,
         accumulate=True, rate=rate, cast=False,
     )  # fmt: skip
-    return OperatorTime(forward * factor, (backward + weight_gradient) * factor, flops, 2.0 * flops, 1, 2)
+    both = (backward + weight_gradient) * factor
+    return OperatorTime(forward * factor, both, flops, 2.0 * flops, 1, 2, weight_gradient * factor)
 
 
 def vector_time(work: Vector, compute: Compute) -> OperatorTime:

@@ -70,7 +70,8 @@ def step_time(
         backward[:, chunk] = backward[:, chunk] + cost.backward.seconds[row]
     send = _send_seconds(problem, strategies, block, row, pipeline)
     blocking = np.zeros_like(send) if problem.overlap.p2p else send
-    pipelined = _pipeline(strategies, forward, backward, blocking, micro_batches, virtual)
+    weight = _weight(problem, block, row, table)
+    pipelined = _pipeline(problem, strategies, forward, backward, weight, send, micro_batches)
     stage_forward = _fold(forward, pipeline, virtual)
     stage_backward = _fold(backward, pipeline, virtual)
     critical = np.argmax(stage_forward + stage_backward, axis=1)
@@ -131,16 +132,30 @@ def _send_seconds(problem: Problem, strategies: Strategies, block: LayerBlock, r
     return exchange_seconds(problem.communication, Group(s.pipeline, stride, one, one), "send_recv", size)
 
 
+def _weight(problem: Problem, block: LayerBlock, row: Ints, table: StageTable) -> Array:
+    """Weight-gradient seconds of each chunk, (n, C): what zero-bubble schedules move into bubbles."""
+    total = np.zeros((row.shape[0], table.sizes.shape[0]))
+    for kind in range(len(problem.architecture.kinds)):
+        present = table.counts[kind].astype(np.float64)[None, :]
+        total = total + present * block.costs[kind].weight[row][:, None]
+    return total
+
+
 def _pipeline(
-    strategies: Strategies, forward: Array, backward: Array, send: Array, micro_batches: Ints, virtual: int
-) -> Array:
+    problem: Problem, strategies: Strategies, forward: Array, backward: Array, weight: Array, send: Array,
+    micro_batches: Ints,
+) -> Array:  # fmt: skip
     """Seconds from the first forward to the last backward, (n,), schedule by schedule."""
     result = np.zeros(forward.shape[0])
+    virtual = int(strategies.virtual[0])
     for code in np.unique(strategies.schedule):
         rows = strategies.schedule == code
+        name = SCHEDULES[code]
+        split = name.startswith(("zb", "dualpipe"))
         result[rows] = step_seconds(
-            SCHEDULES[code], forward[rows], backward[rows], send[rows], micro_batches[rows], virtual
-        )
+            name, forward[rows], (backward - weight)[rows] if split else backward[rows], send[rows],
+            micro_batches[rows], virtual, weight[rows] if split else None, problem.overlap.p2p,
+        )  # fmt: skip
     return result
 
 
