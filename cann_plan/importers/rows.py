@@ -19,6 +19,15 @@ TOP_LEVEL: Final = frozenset({
     "model", "parallel", "measured", "flops_formula", "tier", "unstated", "derived", "filled", "anomaly", "corrected",
     "note", "notes", "memory_note", "join_check", "excluded_from_clean",
 })  # fmt: skip
+# Keys of plans and of common launch arguments, accepted for those of rows.
+ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
+    "tp": ("tensor", "tensor_parallel"), "pp": ("pipeline", "pipeline_parallel"), "dp": ("data", "data_parallel"),
+    "cp": ("context", "context_parallel"), "ep": ("expert", "expert_parallel"), "etp": ("expert_tensor",),
+    "vpp": ("virtual_pipeline",), "micro_batch": ("micro_batch_size",), "global_batch": ("global_batch_size",),
+    "cp_algo": ("context_kind",), "hidden": ("hidden_size",), "ffn_hidden": ("ffn_hidden_size", "intermediate_size"),
+    "vocab": ("vocabulary_size", "vocab_size"), "seq_len": ("sequence_length", "seq_length"),
+    "gated_mlp": ("gated",), "step_time_s": ("step_s",),
+}  # fmt: skip
 SECTIONS: Final = ("model", "parallel", "measured")
 
 
@@ -73,8 +82,11 @@ class Fields:
 
     def raw(self, key: str) -> Any:
         """The value as written, None where it is not stated."""
-        self.asked.add(key)
-        return self.data.get(key)
+        for name in (key, *ALIASES.get(key, ())):
+            self.asked.add(name)
+            if self.data.get(name) is not None:
+                return self.data[name]
+        return None
 
     def whole(self, key: str, minimum: int = 1) -> int | None:
         """A whole number; `8.0` counts as one."""

@@ -51,6 +51,9 @@ def model_section(model: Fields, row_id: str) -> tuple[dict[str, Any], int, list
     """
     remarks: list[Remark] = []
     name = model.text("name")
+    preset = presets.find("models", name) if name and model.whole("layers") is None else None
+    if preset is not None:
+        return _named(preset), _sequence(model), [Remark("model", preset.name, "sizes not stated: preset of that name")]
     words = f"{name or ''} {row_id}".lower()
     spec: dict[str, Any] = {"name": name or row_id}
     for key, target in (("layers", "layers"), ("hidden", "hidden_size"), ("heads", "heads")):
@@ -58,9 +61,7 @@ def model_section(model: Fields, row_id: str) -> tuple[dict[str, Any], int, list
         if value is None:
             raise RowSkippedError(f"model.{key} is not stated")
         spec[target] = value
-    sequence = model.whole("seq_len")
-    if sequence is None:
-        raise RowSkippedError("model.seq_len is not stated")
+    sequence = _sequence(model)
     spec["vocabulary_size"] = _vocabulary(model, name, words, remarks)
     for key, target in (("kv_heads", "kv_heads"), ("head_dim", "head_dim"), ("ffn_hidden", "ffn_hidden_size")):
         value = model.whole(key)
@@ -86,6 +87,20 @@ def model_section(model: Fields, row_id: str) -> tuple[dict[str, Any], int, list
     if "sandwich" in (model.text("note") or ""):
         spec["block_norms"] = 2
     return spec, sequence, remarks
+
+
+def _sequence(model: Fields) -> int:
+    sequence = model.whole("seq_len")
+    if sequence is None:
+        raise RowSkippedError("model.seq_len is not stated")
+    return sequence
+
+
+def _named(preset: presets.Preset) -> dict[str, Any]:
+    """A model that is only named: the preset, with the keys that tell its kind."""
+    plain = preset.node().plain()
+    kept = ("layers", "moe", "mla", "state_space")
+    return {"extends": preset.name} | {key: plain[key] for key in kept if plain.get(key) is not None}
 
 
 def _vocabulary(model: Fields, name: str | None, words: str, remarks: list[Remark]) -> int:

@@ -156,6 +156,22 @@ def test_latent_attention_and_shared_experts() -> None:
     assert row.measured.step_s is None
 
 
+def test_a_model_that_is_only_named_is_the_preset_of_that_name() -> None:
+    data = dict(ROWS["megatron-22b-full"].data) | {"model": {"name": "llama-2-7b", "seq_len": 4096}}
+    row = import_row(rows_from([data])[0])
+    loaded = load_plan(row.plan)
+    assert (loaded.model.layers, loaded.model.hidden_size) == (32, 4096)
+    assert assumed(row)["model"] == "llama-2-7b"
+
+
+def test_keys_of_plans_are_accepted() -> None:
+    parallel = {"tensor": 8, "pipeline": 1, "micro_batch_size": 4, "global_batch_size": 4, "recompute": "full"}
+    data = dict(ROWS["megatron-22b-full"].data) | {"parallel": parallel}
+    plan = import_row(rows_from([data])[0]).plan
+    assert (plan["parallel"]["tensor"], plan["parallel"]["micro_batch_size"]) == (8, 4)
+    assert plan["training"]["global_batch_size"] == 4
+
+
 @pytest.mark.parametrize(
     ("words", "kind"),
     [
