@@ -18,6 +18,7 @@ from cann_plan.planner.recommend import recommendations
 from cann_plan.planner.search import Progress
 from cann_plan.planner.whole_run import DAY, cost_of, elapsed_seconds, energy_of, evaluation_share, goodput_of
 from cann_plan.spec.resolve import LoadedPlan
+from cann_plan.workload.architecture import MoeFfn
 from cann_plan.workload.flops import model_flops_per_token
 from cann_plan.workload.operators.rows import CONTEXT_KINDS
 
@@ -127,7 +128,6 @@ def time_section(job: Job, result: Evaluation) -> dict[str, Any]:
     warmup = job.plan.run.warmup_s or 0.0
     elapsed = elapsed_seconds(ideal, share, float(warmup))
     flops = flops_section(job, result)
-    interval = job.profile.interval
     tokens_per_s = tokens_per_step / step
     return {
         "step_s": step,
@@ -138,10 +138,7 @@ def time_section(job: Job, result: Evaluation) -> dict[str, Any]:
         "total_days": ideal / DAY,
         "goodput": ideal / elapsed if elapsed else 0.0,
         "goodput_days": elapsed / DAY if elapsed is not None else None,
-        "interval": {
-            "confidence": interval.confidence, "low_s": step * interval.low, "high_s": step * interval.high,
-            "basis": interval.basis, "n": interval.n,
-        },
+        "interval": _interval(job, step),
         "tokens_per_s": tokens_per_s,
         "tokens_per_s_per_device": tokens_per_s / devices,
         "samples_per_s": job.global_batch_size / step,
@@ -197,11 +194,42 @@ def memory_section(job: Job, strategies: Strategies, result: Evaluation) -> dict
     }
 
 
+def _stated_unknown(node: Any) -> Any:
+    """Figures nobody states, written so that they load again as unknown."""
+    if isinstance(node, dict):
+        children = {name: _stated_unknown(child) for name, child in node.items()}
+        bare = set(children) <= {"source", "note"} and children
+        return {"value": "unknown", **children} if bare else children
+    if isinstance(node, list):
+        return [_stated_unknown(child) for child in node]
+    return node
+
+
+def _interval(job: Job, step: float) -> dict[str, Any]:
+    """The profile's spread of predictions, at the confidence the plan asks for (log-normal scaling)."""
+    from statistics import NormalDist
+
+    spread = job.profile.interval
+    wanted = job.plan.limits.confidence or spread.confidence
+    normal = NormalDist()
+    level = min(float(wanted), 0.999)
+    scale = normal.inv_cdf(0.5 + level / 2.0) / normal.inv_cdf(0.5 + spread.confidence / 2.0)
+    return {
+        "confidence": level, "low_s": step * spread.low**scale, "high_s": step * spread.high**scale,
+        "basis": spread.basis, "n": spread.n,
+    }  # fmt: skip
+
+
 def resolved_plan(job: Job, parallel: dict[str, Any]) -> dict[str, Any]:
     """The plan with every key the estimate used filled in; a plan file again."""
     plan: dict[str, Any] = job.plan.model_dump(mode="json", exclude_defaults=True)
     plan["model"] = job.model.model_dump(mode="json", exclude_defaults=True)
-    derived = ("devices", "expert_data", "micro_batches")
+    plan["cluster"] = _stated_unknown(plan.get("cluster", {}))
+    derived = ["devices", "expert_data", "micro_batches"]
+    if parallel["context_kind"] != "hybrid":
+        derived.append("ulysses_degree")
+    if not any(isinstance(kind.ffn, MoeFfn) for kind in job.architecture.kinds):
+        derived += ["expert", "expert_tensor"]
     plan["parallel"] = {name: value for name, value in parallel.items() if name not in derived}
     plan["training"] = plan.get("training", {}) | {
         "sequence_length": job.sequence_length,

@@ -67,7 +67,6 @@ def test_a_plan_that_does_not_fit_is_still_an_answer(call: Run, plan: str) -> No
     assert "DOES NOT FIT by" in done.stdout
 
 
-@pytest.mark.xfail(reason="an unknown figure of a device or host is written without its value", strict=False)
 def test_the_resolved_plan_gives_the_same_estimate(call: Run, plan: str, tmp_path: Path) -> None:
     first = document(call, "estimate", plan)
     (tmp_path / "again.json").write_text(json.dumps(first["plan"]), encoding="utf-8")
