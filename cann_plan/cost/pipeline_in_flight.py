@@ -17,21 +17,24 @@ def in_flight(schedule: str, stages: int, virtual: int, rank: ArrayLike, micro_b
     """Micro-batches held at the peak of stage `rank`; rank and micro_batches broadcast, the result has their shape.
 
     1F1B: min(p - r, m) (Narayanan et al. 2021). GPipe: m. Interleaved: the warm-up's chunks and one more, at most all:
-    min((p - r - 1)*2 + (v - 1)*p + 1, m*v) / v. ZB-H1 and ZB-V: min(p, m) on all stages (Qi et al. 2023: the memory of
-    1F1B's first stage). DualPipe: p + 1, of either replica's chunk; DualPipeV p + 1/2 (DeepSeek-V3 report, table 2:
-    PP + 1 chunks). Raises ValueError for an unknown schedule or chunk count.
+    min((p - r - 1)*2 + (v - 1)*p + 1, m*v) / v. ZB-H1: min(p, m) on all stages (Qi et al. 2023: the memory of 1F1B's
+    first stage). ZB-V: the same p, with few micro-batches min(2p, 2m, m + r + 1) / 2. DualPipe: p + 1, of either
+    replica's chunk; DualPipeV p + 1/2 (DeepSeek-V3 report, table 2: PP + 1 chunks). Raises ValueError for an unknown
+    schedule or chunk count.
     """
     kind = Schedule(schedule)
     v = chunks_per_stage(kind, virtual)
     r, m = np.broadcast_arrays(np.asarray(rank, dtype=np.int64), np.asarray(micro_batches, dtype=np.int64))
     if kind is Schedule.GPIPE:
-        return m.astype(np.float64)
-    if kind is Schedule.ONE_F_ONE_B or (kind is Schedule.INTERLEAVED and v == 1):
-        return np.minimum(stages - r, m).astype(np.float64)
-    if kind is Schedule.INTERLEAVED:
-        return np.minimum((stages - r - 1) * 2 + (v - 1) * stages + 1, m * v) / v
-    if kind is Schedule.DUALPIPE:
-        return np.full(m.shape, stages + 1.0)
-    if kind is Schedule.DUALPIPE_V:
-        return np.full(m.shape, stages + 0.5)
-    return np.minimum(stages, m).astype(np.float64)
+        held = m
+    elif kind is Schedule.ONE_F_ONE_B or (kind is Schedule.INTERLEAVED and v == 1):
+        held = np.minimum(stages - r, m)
+    elif kind is Schedule.INTERLEAVED:
+        held = np.minimum((stages - r - 1) * 2 + (v - 1) * stages + 1, m * v) / v
+    elif kind is Schedule.ZB_V:
+        held = np.minimum(2 * stages, np.minimum(2 * m, m + r + 1)) / 2
+    elif kind is Schedule.ZB_H1:
+        held = np.minimum(stages, m)
+    else:
+        held = np.full(m.shape, stages + (1.0 if kind is Schedule.DUALPIPE else 0.5))
+    return np.asarray(held, dtype=np.float64)

@@ -20,60 +20,58 @@ which gain 2 lag on all but one of their L pairs; a handful of L is tried, which
 import numpy as np
 from numpy.typing import NDArray
 
+from cann_plan.cost.pipeline_scan import running_max, running_sum, suffix_max
+
 Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 # Lengths of the zig-zags tried when sends are overlapped; the gain of a length in between is under
 # 2 lag (1/8 - 1/12), that is 8% of a send, more than that of the next smaller one.
 ZIGZAGS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 
 
-def gpipe_seconds(forward: Floats, backward: Floats, lag: Floats, micro_batches: Ints) -> Floats:
+def gpipe_seconds(forward: Floats, backward: Floats, lag: Floats, micro_batches: Floats) -> Floats:
     """Seconds of a GPipe step, (N,).
 
-    forward, backward: (N, p) seconds, including the sender's part of a send. lag: (N,) seconds a receiver waits more.
+    forward, backward: (p, N) seconds, including the sender's part of a send. lag: (N,) seconds a receiver waits more.
     """
-    hops = np.arange(forward.shape[1]) * (2.0 * lag[:, None])
-    path = np.cumsum(forward + backward, axis=1) + hops
-    slowest = np.maximum.accumulate(forward, axis=1) + np.maximum.accumulate(backward, axis=1)
-    return np.asarray((path + (micro_batches[:, None] - 1) * slowest).max(axis=1))
+    hops = np.arange(forward.shape[0])[:, None] * (2.0 * lag)
+    path = running_sum(forward + backward) + hops
+    slowest = running_max(forward) + running_max(backward)
+    return np.asarray((path + (micro_batches - 1) * slowest).max(axis=0))
 
 
-def one_f_one_b_seconds(forward: Floats, backward: Floats, lag: Floats, micro_batches: Ints) -> Floats:
+def one_f_one_b_seconds(forward: Floats, backward: Floats, lag: Floats, micro_batches: Floats) -> Floats:
     """Seconds of a 1F1B step, (N,). Arguments as for `gpipe_seconds`."""
-    p = forward.shape[1]
-    m, rank = micro_batches[:, None], np.arange(p)
+    p, m = forward.shape[0], micro_batches
+    rank = np.arange(float(p))[:, None]
+    lags = bool(lag.any())
     pair = forward + backward
-    path = np.cumsum(pair, axis=1) + rank * (2.0 * lag[:, None])
+    path = running_sum(pair)
+    if lags:
+        path = path + rank * (2.0 * lag)
     left = np.minimum(p - 1 - rank, m - 1)
-    fill = left * np.maximum.accumulate(forward, axis=1)
-    drain = left * np.maximum.accumulate(backward, axis=1)
-    enter, leave = _suffix_max(path + fill), _suffix_max(path + drain)
+    fill = left * running_max(forward)
+    drain = left * running_max(backward)
+    enter, leave = suffix_max(path + fill), suffix_max(path + drain)
     spare = m - p + rank
     base = enter + leave - path
-    lags = bool(lag.any())
     steady = base + spare * pair
     if lags:  # without a spare pair the walk cannot turn at this stage both on its way in and on its way out
         steady = np.where(spare > 0, steady, np.maximum(enter + drain, leave + fill))
     best = np.where(spare >= 0, steady, path + fill + drain)
     if lags:
         _zigzag(best, base, pair, lag, spare)
-    return np.asarray(best.max(axis=1))
+    return np.asarray(best.max(axis=0))
 
 
-def _zigzag(best: Floats, base: Floats, pair: Floats, lag: Floats, spare: Ints) -> None:
+def _zigzag(best: Floats, base: Floats, pair: Floats, lag: Floats, spare: Floats) -> None:
     """Raise `best` in place where spending the spare pairs on zig-zags of L stages is longer."""
-    p = pair.shape[1]
-    total = np.zeros((pair.shape[0], p + 1))
-    np.cumsum(pair, axis=1, out=total[:, 1:])
+    p = pair.shape[0]
+    total = running_sum(np.concatenate([np.zeros((1, pair.shape[1])), pair]))
     for length in sorted({*(z for z in ZIGZAGS if z < p), p} - {1}):
         n = p - length + 1
-        mean = (total[:, length:] - total[:, :n]) / length
-        pairs = spare[:, :n]
+        mean = (total[length:] - total[:n]) / length
+        pairs = spare[:n]
         crossings = pairs - 1 - np.ceil((pairs - 1) / length)
-        gain = base[:, :n] + pairs * mean + 2.0 * lag[:, None] * crossings
-        np.maximum(best[:, :n], gain, out=best[:, :n], where=pairs > 0)
-
-
-def _suffix_max(x: Floats) -> Floats:
-    return np.maximum.accumulate(x[:, ::-1], axis=1)[:, ::-1]
+        gain = base[:n] + pairs * mean + 2.0 * lag * crossings
+        np.maximum(best[:n], gain, out=best[:n], where=pairs > 0)

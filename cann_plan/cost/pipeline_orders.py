@@ -88,11 +88,11 @@ def runnable(schedule: Schedule, stages: int, micro_batches: NDArray[np.int64]) 
     Interleaved: a multiple of p (Megatron-LM `get_pp_rank_microbatches` and argument checks). DualPipe: an even number,
     at least 2p, on an even number of stages; DualPipeV: at least 2p (asserts of github.com/deepseek-ai/DualPipe).
     """
-    enough = micro_batches >= (2 * stages if schedule.fuses_passes else 1)
+    enough = np.asarray(micro_batches >= (2 * stages if schedule.fuses_passes else 1))
     if schedule is Schedule.INTERLEAVED:
-        return enough & (micro_batches % stages == 0)
+        enough &= micro_batches % stages == 0
     if schedule is Schedule.DUALPIPE:
-        return enough & (micro_batches % 2 == 0) & (stages % 2 == 0)
+        enough &= (micro_batches % 2 == 0) & (stages % 2 == 0)
     return enough
 
 
