@@ -67,6 +67,11 @@ def import_row(row: MeasuredRow) -> ImportedRow:
     stack_word, framework = top.text("stack"), top.text("framework") or ""
     profile, found = stack_name(top)
     remarks += found
+    if profile in ("megatron", "megatron-deepspeed") and description.get("gated") is False and "moe" not in description:
+        description["dropout"] = True
+        remarks.append(
+            Remark("model.dropout", True, "Megatron's --hidden-dropout and --attention-dropout default to 0.1")
+        )
     devices = int(cluster["devices"])
     step, rate, samples = (figures.number(k) for k in ("step_time_s", "tokens_per_s_per_device", "samples_per_s"))
     tokens = rate * devices * step if rate is not None and step is not None else None

@@ -49,6 +49,7 @@ def test_gpt_rows_get_layer_norm_gelu_and_a_position_table() -> None:
         "layernorm", "gelu", "learned", True,
     )  # fmt: skip
     assert model["position_table"] == 2048
+    assert model["dropout"] is True
     assert "model" in assumed(row)
 
 
