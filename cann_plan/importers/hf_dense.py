@@ -233,13 +233,15 @@ def nemotron_nas(c: HfConfig) -> Fields:
     if not isinstance(blocks, list) or len(blocks) != c.layers:
         raise c.unsupported("without one block_configs entry per layer")
     mixers, kv_heads, widths = [], [], []
+    used = [block["attention"]["n_heads_in_group"] for block in blocks if not block["attention"].get("no_op")]
+    ordinary = c.heads // int(used[0]) if used else c.heads  # stands where attention is left out
     for block in blocks:
         attention, ffn = block["attention"], block["ffn"]
         if attention.get("replace_with_linear") or ffn.get("replace_with_linear"):
             raise c.unsupported("with a block replaced by a linear layer")
         skipped = bool(attention.get("no_op"))
         mixers.append("none" if skipped else "full")
-        kv_heads.append(c.heads if skipped else c.heads // int(attention["n_heads_in_group"]))
+        kv_heads.append(ordinary if skipped else c.heads // int(attention["n_heads_in_group"]))
         widths.append(0 if ffn.get("no_op") else nas_width(float(ffn["ffn_mult"]), c.hidden))
     bias = c.flag("attention_bias")
     return decoder(
