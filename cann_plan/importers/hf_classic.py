@@ -22,6 +22,11 @@ def gpt2(c: HfConfig) -> Fields:
     return _gpt(c, position="learned", position_table=c.integer("n_positions", "max_position_embeddings", "n_ctx"))
 
 
+def openai_gpt(c: HfConfig) -> Fields:
+    """GPT (2018): norms behind the blocks, none at the end."""
+    return gpt2(c) | {"final_norm": False, "tied_embeddings": c.flag("tie_word_embeddings", default=True)}
+
+
 def gpt_bigcode(c: HfConfig) -> Fields:
     """SantaCoder, StarCoder: GPT-2 with one key/value head."""
     return gpt2(c) | {"kv_heads": 1 if c.flag("multi_query", default=True) else c.heads}

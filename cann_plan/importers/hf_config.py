@@ -23,7 +23,7 @@ HEADS: Final = ("num_attention_heads", "n_head", "n_heads", "num_heads", "attent
 KV_HEADS: Final = ("num_key_value_heads", "num_kv_heads", "n_head_kv")
 FFN: Final = ("intermediate_size", "ffn_hidden_size", "n_inner", "ffn_dim")
 VOCABULARY: Final = ("vocab_size", "padded_vocab_size")
-ACTIVATION: Final = ("hidden_act", "hidden_activation", "activation_function", "activation")
+ACTIVATION: Final = ("hidden_act", "hidden_activation", "activation_function", "activation", "afn")
 EXPERTS: Final = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
 TOP_K: Final = ("num_experts_per_tok", "moe_topk", "moe_k", "num_experts_per_token", "experts_per_token")
 

@@ -309,6 +309,7 @@ DEFAULTS: Final[dict[str, dict[str, Any]]] = {
         "vocab_size": 128512, "hidden_size": 4096, "intermediate_size": 10240, "num_hidden_layers": 48,
         "num_attention_heads": 32, "num_key_value_heads": 2, "head_dim": 128,
     },
+    "openai-gpt": {"vocab_size": 40478, "n_positions": 512, "n_embd": 768, "n_layer": 12, "n_head": 12, "afn": "gelu"},
     "arctic": {"num_local_experts": 8, "num_experts_per_tok": 1, "moe_layer_frequency": 2},
     "grok-1": {"num_experts": 8, "num_experts_per_tok": 2, "widening_factor": 8},
     "grok": {"num_experts": 8, "num_experts_per_tok": 2, "widening_factor": 8},

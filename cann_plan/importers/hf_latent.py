@@ -63,6 +63,23 @@ def deepseek(c: HfConfig) -> Fields:
     }
 
 
+PANGU_KEYS = {
+    "q_lora_rank": "attention_q_lora_dim", "kv_lora_rank": "attention_kv_lora_dim",
+    "qk_nope_head_dim": "attention_qk_dim", "qk_rope_head_dim": "attention_qk_rope_dim",
+    "v_head_dim": "attention_v_dim", "n_routed_experts": "num_routed_experts",
+    "n_shared_experts": "num_shared_experts", "first_k_dense_replace": "num_dense_layers",
+    "num_nextn_predict_layers": "num_mtp_layers",
+}  # fmt: skip
+"""DeepSeek's names and those openPangu-Ultra-MoE gives the same things."""
+
+
+def pangu_ultra_moe(c: HfConfig) -> Fields:
+    """openPangu-Ultra-MoE: DeepSeek-V3's layers under other names, with sandwich norms."""
+    renamed = {theirs: c.data[ours] for theirs, ours in PANGU_KEYS.items() if ours in c.data}
+    norms = 2 if c.flag("sandwich_norm", default=True) else 1
+    return deepseek(HfConfig({**c.data, **renamed}, c.defaults, c.model_type)) | {"block_norms": norms}
+
+
 def sparse(c: HfConfig) -> Fields:
     """DeepSeek-V3.2 and GLM-5: latent attention that an indexer makes sparse."""
     fields = deepseek(c)
