@@ -186,7 +186,7 @@ def _closed_form(
     f, w = forward.T.copy(), weight.T
     b = backward.T.copy() if kind is Schedule.ZB_H1 else (backward + weight).T.copy()
     m = micro_batches.astype(np.float64)
-    lag = send if overlapped else np.zeros_like(send)
+    lag = send if overlapped else None
     if not overlapped:
         f[:-1] += send
         b[1:] += send
@@ -198,4 +198,5 @@ def _closed_form(
     if kind is Schedule.ZB_H1:
         return zb_h1_seconds(f, b, w.copy(), lag, np.maximum(m, stages)), micro_batches < stages
     seconds, spread = interleaved_seconds(f, b, lag, m, v)
-    return seconds, (spread > LARGEST_SPREAD) | (lag > LARGEST_LAG * (f + b).min(axis=0))
+    uneven = spread > LARGEST_SPREAD
+    return seconds, uneven if lag is None else uneven | (lag > LARGEST_LAG * (f + b).min(axis=0))

@@ -28,7 +28,7 @@ class Cap(NamedTuple):
 CAPS = {
     Schedule.INTERLEAVED: Cap(4, 1),
     Schedule.ZB_H1: Cap(3, 1),
-    Schedule.ZB_V: Cap(4, 1),
+    Schedule.ZB_V: Cap(3, 1),
     Schedule.DUALPIPE: Cap(4, 1),
     Schedule.DUALPIPE_V: Cap(4, 1),
 }

@@ -26,12 +26,13 @@ Floats = NDArray[np.float64]
 
 
 def interleaved_seconds(
-    forward: Floats, backward: Floats, lag: Floats, micro_batches: Floats, virtual: int
+    forward: Floats, backward: Floats, lag: Floats | None, micro_batches: Floats, virtual: int
 ) -> tuple[Floats, Floats]:
     """(seconds, spread) of an interleaved step, each (N,).
 
     forward, backward: (p*v, N) seconds in model order with v = virtual >= 2, including the sender's part of a send.
-    lag: (N,) seconds a receiver waits more. micro_batches: (N,) multiples of p.
+    lag: (N,) seconds a receiver waits more for an overlapped send, None when sends block. micro_batches: (N,) multiples
+    of p.
     """
     chunks, n = forward.shape
     p, m = chunks // virtual, micro_batches
@@ -58,14 +59,14 @@ def interleaved_seconds(
     return seconds, m * (slowest - stage.max(axis=0)) / seconds
 
 
-def _arrival(f: Floats, b: Floats, lag: Floats, m: Floats, rest: Floats) -> tuple[Floats, Floats, Floats]:
+def _arrival(f: Floats, b: Floats, lag: Floats | None, m: Floats, rest: Floats) -> tuple[Floats, Floats, Floats]:
     """Seconds by which a path arrives later than each stage's own work, (p, N) each; f, b: (v, p, N).
 
     First: through the whole blocks of the warm-up. Second: through all of the warm-up. Third: later.
     """
     virtual, p, n = f.shape
     chain = running_sum(f.reshape(virtual * p, n))
-    if lag.any():
+    if lag is not None:
         chain = chain + np.arange(virtual * p)[:, None] * lag
     chain = chain.reshape(virtual, p, n)
     own = np.zeros((p, n))  # this stage's work in the blocks so far
@@ -94,7 +95,7 @@ def _arrival(f: Floats, b: Floats, lag: Floats, m: Floats, rest: Floats) -> tupl
     through = np.maximum(whole, np.where(rest >= p, end - own, partial - own_last))
     # first backward: the last chunk's first forward, then backwards from the last stage to this one
     back = suffix_sum(b[-1])
-    if lag.any():
+    if lag is not None:
         back = back + (p - 1 - np.arange(p)[:, None]) * lag
     returned = chain[-1, -1] + entry[-1] + back
     first = returned - b[-1] - own_last - (rest - last) * f[0]
@@ -102,7 +103,7 @@ def _arrival(f: Floats, b: Floats, lag: Floats, m: Floats, rest: Floats) -> tupl
 
 
 def _over_the_wrap(
-    f: Floats, b: Floats, lag: Floats, chain: Floats, first: Floats, own: Floats, groups: NDArray[np.bool_]
+    f: Floats, b: Floats, lag: Floats | None, chain: Floats, first: Floats, own: Floats, groups: NDArray[np.bool_]
 ) -> Floats:
     """Arrival of the second group's chunk 1 after the first steady block on stage j, the best j near the end, (p, N).
 
@@ -114,7 +115,7 @@ def _over_the_wrap(
     pairs = 2 * rank[near] - p + 2  # of the last chunk on stage j before its first forward of the second group
     to_end = chain[0, -1] - (chain[0] - f[0])[near]
     wrapped = first[near] + (pairs - 1) * (f[-1] + b[-1])[near] + to_end
-    at_first = np.where(groups, wrapped.max(axis=0), -np.inf) + lag
+    at_first = np.where(groups, wrapped.max(axis=0), -np.inf) + (0.0 if lag is None else lag)
     arrival = at_first + chain[1] - (chain[1] - f[1])[0]
     done = np.minimum(2 + 2 * rank, p)  # backwards of this stage before it, last chunk, then the one before
     return np.asarray(arrival - own - p * f[0] - f[1] - done * b[-1] - (2 + 2 * rank - done) * b[-2])

@@ -29,25 +29,26 @@ Floats = NDArray[np.float64]
 ZIGZAGS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 
 
-def gpipe_seconds(forward: Floats, backward: Floats, lag: Floats, micro_batches: Floats) -> Floats:
+def gpipe_seconds(forward: Floats, backward: Floats, lag: Floats | None, micro_batches: Floats) -> Floats:
     """Seconds of a GPipe step, (N,).
 
-    forward, backward: (p, N) seconds, including the sender's part of a send. lag: (N,) seconds a receiver waits more.
+    forward, backward: (p, N) seconds, including the sender's part of a send. lag: (N,) seconds a receiver waits
+    more for an overlapped send, None when sends block.
     """
-    hops = np.arange(forward.shape[0])[:, None] * (2.0 * lag)
-    path = running_sum(forward + backward) + hops
+    path = running_sum(forward + backward)
+    if lag is not None:
+        path = path + np.arange(float(forward.shape[0]))[:, None] * (2.0 * lag)
     slowest = running_max(forward) + running_max(backward)
     return np.asarray((path + (micro_batches - 1) * slowest).max(axis=0))
 
 
-def one_f_one_b_seconds(forward: Floats, backward: Floats, lag: Floats, micro_batches: Floats) -> Floats:
+def one_f_one_b_seconds(forward: Floats, backward: Floats, lag: Floats | None, micro_batches: Floats) -> Floats:
     """Seconds of a 1F1B step, (N,). Arguments as for `gpipe_seconds`."""
     p, m = forward.shape[0], micro_batches
     rank = np.arange(float(p))[:, None]
-    lags = bool(lag.any())
     pair = forward + backward
     path = running_sum(pair)
-    if lags:
+    if lag is not None:
         path = path + rank * (2.0 * lag)
     left = np.minimum(p - 1 - rank, m - 1)
     fill = left * running_max(forward)
@@ -56,10 +57,10 @@ def one_f_one_b_seconds(forward: Floats, backward: Floats, lag: Floats, micro_ba
     spare = m - p + rank
     base = enter + leave - path
     steady = base + spare * pair
-    if lags:  # without a spare pair the walk cannot turn at this stage both on its way in and on its way out
+    if lag is not None:  # without a spare pair the walk cannot turn at this stage both on its way in and on its way out
         steady = np.where(spare > 0, steady, np.maximum(enter + drain, leave + fill))
     best = np.where(spare >= 0, steady, path + fill + drain)
-    if lags:
+    if lag is not None:
         _zigzag(best, base, pair, lag, spare)
     return np.asarray(best.max(axis=0))
 

@@ -18,16 +18,19 @@ from cann_plan.cost.pipeline_scan import running_max, running_sum, suffix_max, s
 Floats = NDArray[np.float64]
 
 
-def zb_h1_seconds(forward: Floats, backward: Floats, weight: Floats, lag: Floats, micro_batches: Floats) -> Floats:
+def zb_h1_seconds(
+    forward: Floats, backward: Floats, weight: Floats, lag: Floats | None, micro_batches: Floats
+) -> Floats:
     """Seconds of a ZB-H1 step with m >= p, (N,).
 
-    forward, backward (gradient of the input), weight: (p, N) seconds, including the sender's part of a send. lag:
-    (N,) seconds a receiver waits more. micro_batches: (N,), at least p: fewer never reach the steady phase.
+    forward, backward (gradient of the input), weight: (p, N) seconds, including the sender's part of a send. lag: (N,)
+    seconds a receiver waits more for an overlapped send, None when sends block. micro_batches: (N,), at least p: fewer
+    never reach the steady phase.
     """
     p, m = forward.shape[0], micro_batches
     rank = np.arange(float(p))[:, None]
     down, up = running_sum(forward), running_sum(backward)
-    if lag.any():
+    if lag is not None:
         down, up = down + rank * lag, up + rank * lag
     fill = down + (p - 1 - rank) * running_max(forward)
     own = (p - rank) * forward
@@ -40,7 +43,7 @@ def zb_h1_seconds(forward: Floats, backward: Floats, weight: Floats, lag: Floats
     return np.asarray((m * (forward + backward + weight) + ends).max(axis=0))
 
 
-def _returning(pair: Floats, weight: Floats, lag: Floats, m: Floats, own: Floats, returned: Floats) -> Floats:
+def _returning(pair: Floats, weight: Floats, lag: Floats | None, m: Floats, own: Floats, returned: Floats) -> Floats:
     """Arrival of an early backward on each stage minus the stage's own work before it, (p, N).
 
     pair: forward and gradient of the input. own: the part of `returned` and of the stage's work to take off.
@@ -54,9 +57,9 @@ def _returning(pair: Floats, weight: Floats, lag: Floats, m: Floats, own: Floats
     for slow in (np.argmax(pair, axis=0), np.full(n, p - 1)):
         gain = returned[slow, at] + spare * (pair[slow, at] - pair) - own
         best = np.maximum(best, np.where(rank <= slow, gain, -np.inf))
-    to_first = running_sum(pair) - pair + rank * (2.0 * lag - pair) + weight[0] - weight
+    to_first = running_sum(pair) - pair + rank * ((0.0 if lag is None else 2.0 * lag) - pair) + weight[0] - weight
     best = np.maximum(best, np.where((rank > 0) & (m - p >= rank), direct + to_first, -np.inf))
-    if lag.any():  # zig-zags between this stage and the last
+    if lag is not None:  # zig-zags between this stage and the last
         length = p - rank
         crossings = 2.0 * lag * (spare - np.ceil(spare / length))
         best = np.maximum(best, direct + spare * (suffix_sum(pair) / length - pair) + crossings)

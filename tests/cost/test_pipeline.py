@@ -58,7 +58,7 @@ def test_a_block_equals_its_rows_to_the_last_bit(schedule: Schedule) -> None:
     forward = rng.uniform(1, 2, (n, p * v))
     forward[::2] = forward[::2, :1]
     forward[::4, -1] *= 1.7
-    backward, send = forward * rng.uniform(1.8, 3.1, (n, 1)), rng.uniform(0, 0.2, n)
+    backward, send = forward * rng.uniform(1.8, 3.1, (n, 1)), rng.uniform(0, 0.2, n) * rng.integers(0, 2, n)
     m = p * rng.integers(2, 8, n)
     for overlapped in (False, True):
         block = step_parts(schedule, forward, backward, send, m, v, None, overlapped)
