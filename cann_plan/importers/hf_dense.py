@@ -210,6 +210,20 @@ def plain(c: HfConfig) -> Fields:
     return fields
 
 
+def bitnet(c: HfConfig) -> Fields:
+    """BitNet b1.58: Llama with a norm before the attention output and before the down projection."""
+    return gated(c, activation=c.activation("relu2"), layer_extra_parameters=c.hidden + c.integer(*FFN))
+
+
+def nanochat(c: HfConfig) -> Fields:
+    """nanochat: no gate, norms without learned values, of each query and key head too."""
+    bias = c.flag("attention_bias")
+    return gated(
+        c, gated=False, activation=c.activation("relu2"), norm_scale=False, qk_norm="unit", qkv_bias=bias,
+        attention_output_bias=bias,
+    )  # fmt: skip
+
+
 def smollm3(c: HfConfig) -> Fields:
     """SmolLM 3: Llama in which some layers have no rotary positions."""
     return llama(c) | qwen_window(c)
