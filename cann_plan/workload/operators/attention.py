@@ -79,7 +79,9 @@ def attention_operators(
         )  # fmt: skip
     if settings.position == "rotary":
         passes = ROPE_PASSES_FUSED if "rope" in settings.fused else ROPE_PASSES_UNFUSED
-        operators.append(_pass("rope", tokens * (q_width + k_width) * e, passes, passes))
+        rotated = tokens * (q_width + k_width) * e
+        kept = (Saved("rope_input", rotated, ("layer", BLOCK, "qkv")),) if keeps_rope_input(settings) else ()
+        operators.append(_pass("rope", rotated, passes, passes, kept))
     operators += _core(attention, rows, settings, heads, kv_heads)
     if attention.output_gate:
         size = tokens * out_width * e
@@ -95,6 +97,11 @@ def attention_operators(
         operators.append(norm("attention_post_norm", rows, settings, settings.hidden, keep_input=False))
     operators.append(residual("attention_residual", (BLOCK,), rows, settings))
     return operators
+
+
+def keeps_rope_input(settings: LayerSettings) -> bool:
+    """Whether the fused rotary kernel saves what it rotates."""
+    return settings.retention.rope_input and "rope" in settings.fused
 
 
 def _targets(settings: LayerSettings, name: str) -> bool:
@@ -134,8 +141,8 @@ def _core(
     modules = (BLOCK, "core_attention")
     saved: tuple[Saved, ...]
     if settings.flash:
-        saved = (Saved("log_sum_exp", batch * local_heads * q_length * 4.0, ("layer", BLOCK)),)
         temporary = batch * local_heads * q_length * v_dim * e
+        saved = fused_attention_saved(settings, batch * local_heads * q_length, temporary)
         backward_temporary = 3.0 * temporary
     else:
         rebuilt = ("layer", *modules)
@@ -149,6 +156,17 @@ def _core(
                  backward_temporary=backward_temporary)
     ]  # fmt: skip
     return _exchange(attention, rows, settings, heads, kv_heads) + operators
+
+
+def fused_attention_saved(settings: LayerSettings, queries: Array, output: Array) -> tuple[Saved, ...]:
+    """What a fused kernel keeps besides its inputs: softmax statistics of `queries` x heads and, where the kernel's
+    layout is not the layer's, its own copy of the `output` (bytes).
+    """
+    rebuilt = ("layer", BLOCK, "core_attention")
+    saved: tuple[Saved, ...] = (Saved("softmax_statistics", queries * settings.retention.softmax_statistics, rebuilt),)
+    if settings.retention.context_copy:
+        saved += (Saved("context_copy", output, rebuilt),)
+    return saved
 
 
 def ulysses_degree(rows: LayerRows) -> Array:
@@ -189,7 +207,10 @@ def _exchange(
         Message("reduce_scatter", gathered),
         Message("all_to_all", shuffled),
     )
+    # every later ring step rescales and adds its partial output (read two, write one), backward its query gradient
+    merged = steps * tokens * heads * (attention.value_head_dim or attention.head_dim) * e
     return [
         Operator("context_exchange", (BLOCK, "core_attention"), Exchange("context", forward, backward),
-                 forward_temporary=2.0 * ring_size + gathered, backward_temporary=4.0 * ring_size + gathered)
+                 forward_temporary=2.0 * ring_size + gathered, backward_temporary=4.0 * ring_size + gathered),
+        Operator("context_merge", (BLOCK, "core_attention"), Vector(merged * 3.0, merged * 3.0, 1, 1)),
     ]  # fmt: skip

@@ -56,15 +56,19 @@ def linear(
     quantised: bool = True,
     frozen: bool = False,
 ) -> Operator:
-    """A linear layer on `tokens` rows; the output is a forward temporary, both gradients are backward temporaries."""
+    """A linear layer on `tokens` rows; the output is a forward temporary, both gradients are backward temporaries,
+    and so is the gradient of a trained weight until it is added to the gradient buffer.
+    """
     e = settings.element_bytes
+    untrained = frozen or settings.lora_rank > 0
+    weight = n * k * (0.0 if untrained or not settings.retention.weight_gradient else e)
     return Operator(
         name,
         modules,
-        Gemm(tokens, n, k, quantised=quantised, frozen=frozen or settings.lora_rank > 0),
+        Gemm(tokens, n, k, quantised=quantised, frozen=untrained),
         saved=saved,
         forward_temporary=tokens * n * e,
-        backward_temporary=tokens * (n + k) * e,
+        backward_temporary=tokens * (n + k) * e + weight,
     )
 
 

@@ -35,7 +35,7 @@ def head_operators(
     """Final norm, logits product and cross entropy over the vocabulary-parallel logits.
 
     Saved: norm input and output, and the logits: in fp32 (arXiv 2205.05198 section 4.3), or in the compute precision
-    with a fused loss. A fused loss writes the gradient over the logits; an unfused one holds an fp32 copy beside them.
+    with a fused loss that writes the gradient over them. How many copies exist at once is the stack's habit.
     """
     tokens = settings.tokens(rows)
     vocabulary = padded_vocabulary / rows.tensor
@@ -52,7 +52,8 @@ def head_operators(
         # a chunked loss computes its gradient in forward, chunk by chunk, and keeps no logits
         share = np.minimum(settings.loss_chunk / tokens, 1.0)
     chunked = settings.loss_chunk is not None
-    kept = logits * (0.0 if chunked else e if fused_loss else 4.0)
+    per_logit = settings.retention.fused_logits if fused_loss else settings.retention.logits
+    kept = logits * (0.0 if chunked else per_logit.saved)
     alive = logits * share
     # unfused (Megatron-LM vocab_parallel_cross_entropy): cast to fp32 e + 4, maximum 4, subtract 8, exponentiate 8,
     # sum 4, divide 8 bytes per logit; backward multiplies the kept softmax 8 and casts back 4 + e
@@ -62,8 +63,8 @@ def head_operators(
         Operator(
             "loss", ("head",), Vector(passes, backward, 2 if fused_loss else 8, 1 if fused_loss else 3),
             saved=(Saved("logits", kept),),
-            forward_temporary=alive * ((e + 4.0) if chunked else 0.0 if fused_loss else e),
-            backward_temporary=alive * (0.0 if fused_loss or chunked else 4.0 + e),
+            forward_temporary=alive * (per_logit.saved * chunked + per_logit.forward),
+            backward_temporary=alive * (0.0 if chunked else per_logit.backward),
         )
     )  # fmt: skip
     return operators

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from cann_plan.workload.architecture import LatentAttention
-from cann_plan.workload.operators.attention import BLOCK, ulysses_degree
+from cann_plan.workload.operators.attention import BLOCK, fused_attention_saved, keeps_rope_input, ulysses_degree
 from cann_plan.workload.operators.common import (
     ROPE_PASSES_FUSED,
     ROPE_PASSES_UNFUSED,
@@ -66,6 +66,7 @@ def latent_attention_operators(
     operators.append(
         Operator("rope", (BLOCK, "mla_up_proj"),
                  Vector(rotated * passes + assembled * 2.0, rotated * passes + assembled * 2.0, 4, 4),
+                 saved=(Saved("rope_input", rotated, up),) if keeps_rope_input(settings) else (),
                  forward_temporary=assembled, backward_temporary=assembled)
     )  # fmt: skip
     if mla.index_heads:
@@ -97,7 +98,7 @@ def _core(mla: LatentAttention, rows: LayerRows, settings: LayerSettings, heads:
     core = CoreAttention(batch, local_heads, local_heads, q_length, length, qk_dim, mla.v_head_dim,
                          settings.causal, window, settings.flash, calls=ring)  # fmt: skip
     temporary = batch * local_heads * q_length * mla.v_head_dim * e
-    saved: tuple[Saved, ...] = (Saved("log_sum_exp", batch * local_heads * q_length * 4.0, ("layer", BLOCK)),)
+    saved = fused_attention_saved(settings, batch * local_heads * q_length, temporary)
     if not settings.flash:
         scores = batch * local_heads * q_length * length * e
         saved = (Saved("softmax", scores, ("layer", BLOCK, "core_attention")),)

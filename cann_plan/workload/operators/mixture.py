@@ -39,6 +39,8 @@ def mixture_operators(
     width = ffn.hidden / rows.expert_tensor
     up_width = width * (2.0 if ffn.gated else 1.0)
     local_experts = ffn.experts / rows.expert
+    # gradients of all local experts in the compute precision before they are added to the gradient buffer
+    gradient = local_experts * (0.0 if settings.lora_rank or not settings.retention.weight_gradient else e)
     layer = ("layer", BLOCK)
     operators: list[Operator] = []
     if not skip_norm:
@@ -77,7 +79,7 @@ def mixture_operators(
                  saved=(Saved("expert_input", received * inner * e, layer),
                         Saved("expert_up_output", received * up_width * e, layer)),
                  forward_temporary=received * up_width * e,
-                 backward_temporary=received * (up_width + inner) * e)
+                 backward_temporary=received * (up_width + inner) * e + gradient * up_width * inner)
     )  # fmt: skip
     operators.append(
         activation("expert_activation", settings, received, width, gated=ffn.gated, modules=(BLOCK, "moe_activation"))
@@ -86,7 +88,7 @@ def mixture_operators(
     operators.append(
         Operator("expert_down", (BLOCK, "experts"), GroupedGemm(local_experts, received, inner, width),
                  saved=down_saved, forward_temporary=received * inner * e,
-                 backward_temporary=received * (width + inner) * e)
+                 backward_temporary=received * (width + inner) * e + gradient * inner * width)
     )  # fmt: skip
     combine_gather = Exchange(
         "expert_tensor", (Message("reduce_scatter", gathered),), (Message("all_gather", gathered),)
