@@ -13,6 +13,7 @@ from cann_plan.cost.rank_state import RankState
 from cann_plan.cost.stages import StageTable
 from cann_plan.cost.strategies import Strategies
 from cann_plan.hardware.vector import optimizer_seconds, vector_seconds
+from cann_plan.network.compression import ExchangeTime, compressed_exchange
 from cann_plan.network.overlap import compute_slowdown, exposed_seconds, never_hidden_share
 from cann_plan.workload.operators.operator import Array
 
@@ -39,7 +40,8 @@ def finish_seconds(
 
     A rank r > 0 finishes its last backward while stages before it still drain, so its exchange hides behind that
     drain; the step ends when the slowest rank is done. With overlap, gradient buckets hide behind the last
-    micro-batch's backward except a share that never hides (first bucket, last layers).
+    micro-batch's backward except a share that never hides (first bucket, last layers). Compressed gradients travel in
+    fewer bytes; encoding and decoding them takes compute units, so that it hides behind no backward.
     """
     s = strategies
     stage = s.zero_stage[:, None]
@@ -52,22 +54,24 @@ def finish_seconds(
     gather_bytes = problem.states.gather * problem.trainable_fraction
     unsharded = np.where(stage == 0, 1.0, 0.0)
     one_two = np.where((stage == 1) | (stage == 2), 1.0, 0.0)
-    reduce = _both(problem, state, "all_reduce", reduce_bytes) * unsharded
-    reduce = reduce + _both(problem, state, "reduce_scatter", reduce_bytes) * one_two
+    replicated = _gradients(problem, state, "all_reduce", reduce_bytes)
+    scattered = _gradients(problem, state, "reduce_scatter", reduce_bytes)
+    reduce = replicated.wire * unsharded + scattered.wire * one_two
+    codec = replicated.codec * unsharded + scattered.codec * one_two
     gather = _both(problem, state, "all_gather", gather_bytes) * one_two
     reduce = reduce + _tied_embedding(problem, strategies, state, table)
     exposed, exposed_gather = reduce, gather
     parameters = state.dense + state.expert
     never = never_hidden_share(parameters, state.dense_group.ranks[:, None])
     if problem.overlap.grad_reduce:
-        slowdown = _slowdown(problem, parameters * reduce_bytes, reduce)
+        slowdown = _slowdown(problem, parameters * (reduce_bytes * _wire_share(problem)), reduce)
         exposed = exposed_seconds(reduce, backward, never, slowdown)
     if problem.overlap.param_gather:
         slowdown = _slowdown(problem, parameters * gather_bytes, gather)
         exposed_gather = exposed_seconds(gather, forward, never, slowdown)
-    waits = np.maximum(exposed - drain, 0.0)
+    waits = np.maximum(exposed + codec - drain, 0.0)
     exchange = np.max(waits, axis=1) + np.max(exposed_gather, axis=1)
-    hidden = np.max(reduce + gather, axis=1) - exchange
+    hidden = np.max(reduce + codec + gather, axis=1) - exchange
     optimizer = np.max(_optimizer(problem, s, state), axis=1)
     sharded, sharded_hidden = _fully_sharded(problem, s, state, table, forward, backward, micro_batches)
     return Finish(exchange, optimizer, sharded, np.maximum(hidden, 0.0) + sharded_hidden)
@@ -79,8 +83,43 @@ def _slowdown(problem: Problem, size: Array, seconds: Array) -> Array:
     return compute_slowdown(problem.library, rate, problem.compute.device.memory_bandwidth).reshape(size.shape)
 
 
+def _wire_share(problem: Problem) -> float:
+    """Bytes of the gradient exchange over those without compression."""
+    return problem.compression.wire_share(problem.states.reduce)
+
+
+def _exchanged(problem: Problem, group: Group, operation: str, size: Array) -> ExchangeTime:
+    """Gradients of `size` bytes over one group as the plan compresses them, (n,)."""
+    table = problem.communication
+    if problem.compression.kind == "none":
+        return ExchangeTime(exchange_seconds(table, group, operation, size), np.zeros_like(size))
+    groups = table.groups(
+        group.size, group.stride, outer_size=group.outer_size, outer_stride=group.outer_stride
+    )  # fmt: skip
+    found = compressed_exchange(
+        table, operation, size, groups, group.ranks, problem.compression, problem.states.reduce,
+        problem.compute.device.memory_bandwidth,
+    )  # fmt: skip
+    return ExchangeTime(np.where(size > 0.0, found.wire, 0.0), found.codec)
+
+
+def _gradients(problem: Problem, state: RankState, operation: str, per_parameter: float) -> ExchangeTime:
+    """Seconds on the wire and of the codec for gradients of dense parameters and of experts, (n, J)."""
+    wire, codec = [], []
+    for column in range(state.dense.shape[1]):
+        dense = _exchanged(problem, state.dense_group, operation, state.dense[:, column] * per_parameter)
+        on_wire, coding = dense.wire, dense.codec
+        expert = state.expert[:, column] * per_parameter
+        if expert.any():
+            routed = _exchanged(problem, state.expert_group, operation, expert)
+            on_wire, coding = on_wire + routed.wire, coding + routed.codec
+        wire.append(on_wire)
+        codec.append(coding)
+    return ExchangeTime(np.stack(wire, axis=1), np.stack(codec, axis=1))
+
+
 def _both(problem: Problem, state: RankState, operation: str, per_parameter: float) -> Array:
-    """Seconds of exchanging dense parameters over their group and experts over theirs, (n, J)."""
+    """Seconds of gathering dense parameters over their group and experts over theirs, (n, J)."""
     columns = []
     for column in range(state.dense.shape[1]):
         dense = exchange_seconds(
@@ -144,13 +183,18 @@ def _fully_sharded(
     group = Group(shard, state.dense_group.stride, np.ones_like(shard), np.ones_like(shard))
     copies = state.dense_group.ranks // np.maximum(shard, 1)
     replicas = Group(copies, state.dense_group.stride * shard, np.ones_like(shard), np.ones_like(shard))
-    gather, scatter, across = [], [], []
+    gather, scatter, across, codec, copied = [], [], [], [], []
     for column in range(state.dense.shape[1]):
         parameters = state.dense[:, column] + state.expert[:, column]
         gather.append(exchange_seconds(problem.communication, group, "all_gather", parameters * states.gather))
         trained = parameters * problem.trainable_fraction
-        scatter.append(exchange_seconds(problem.communication, group, "reduce_scatter", trained * states.reduce))
-        across.append(exchange_seconds(problem.communication, replicas, "all_reduce", trained / shard * states.reduce))
+        scattered = _exchanged(problem, group, "reduce_scatter", trained * states.reduce)
+        scatter.append(scattered.wire)
+        codec.append(scattered.codec)
+        summed = _exchanged(problem, replicas, "all_reduce", trained / shard * states.reduce)
+        across.append(summed.wire)
+        copied.append(summed.codec)
+    coding, copying = np.stack(codec, 1), np.max(np.stack(copied, 1), axis=1)
     gathers, scatters, replica = np.stack(gather, 1), np.stack(scatter, 1), np.stack(across, 1)
     total_forward = gathers
     total_backward = gathers + scatters
@@ -158,13 +202,14 @@ def _fully_sharded(
     never = table.pipeline * table.virtual / float(problem.architecture.layers)
     parameters = state.dense + state.expert
     slow_forward = _slowdown(problem, parameters * states.gather, total_forward)
-    slow_backward = _slowdown(problem, parameters * (states.gather + states.reduce), total_backward)
+    reduced = states.reduce * _wire_share(problem)
+    slow_backward = _slowdown(problem, parameters * (states.gather + reduced), total_backward)
     exposed_forward = exposed_seconds(total_forward, forward, never, slow_forward)
-    exposed_backward = exposed_seconds(total_backward, backward, never, slow_backward)
+    exposed_backward = exposed_seconds(total_backward, backward, never, slow_backward) + coding
     slots = micro_batches.astype(np.float64)
     exposed = np.max(exposed_forward + exposed_backward, axis=1) * slots
-    total = np.max(total_forward + total_backward, axis=1) * slots
+    total = np.max(total_forward + total_backward + coding, axis=1) * slots
     last = np.max(replica, axis=1)
-    exposed = np.where(active, exposed + last * never, 0.0)
-    total = np.where(active, total + last, 0.0)
+    exposed = np.where(active, exposed + last * never + copying, 0.0)
+    total = np.where(active, total + last + copying, 0.0)
     return exposed, np.maximum(total - exposed, 0.0)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from cann_plan.cost.layer_time import Compute
 from cann_plan.cost.recompute import Policy
+from cann_plan.network.compression import NO_COMPRESSION, Compression
 from cann_plan.workload.architecture import Architecture
 from cann_plan.workload.operators.operator import Array
 from cann_plan.workload.operators.rows import LayerSettings
@@ -29,6 +31,22 @@ class Communication(Protocol):
         concurrent: bool = True,
     ) -> Array:
         """Seconds of one collective per row; shapes (N,). A group of one rank takes none."""
+        ...
+
+    def groups(
+        self,
+        group_size: ArrayLike,
+        stride: ArrayLike = 1,
+        *,
+        outer_size: ArrayLike | None = None,
+        outer_stride: ArrayLike | None = None,
+        concurrent: bool = True,
+    ) -> NDArray[np.int64]:
+        """Integers that stand for the groups in `seconds_of`, shape (N,)."""
+        ...
+
+    def seconds_of(self, operation: str, nbytes: ArrayLike, groups: NDArray[np.int64]) -> Array:
+        """Seconds of one collective per row for groups known by their integers, shape (N,)."""
         ...
 
 
@@ -103,6 +121,7 @@ class Problem:
     fused_loss: bool = False
     vocabulary_multiple: int = 128
     library: str = "ideal"  # collective library, whose kernels may take compute units while they overlap
+    compression: Compression = NO_COMPRESSION  # of gradients on the wire
     nested_experts: bool = False
     pipeline_outermost: bool = True
     frozen_states: float = 0.0  # bytes per parameter of a frozen base model (LoRA): weights only

@@ -11,13 +11,12 @@ Sources:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from cann_plan.network.groups import IntArray
-from cann_plan.network.table import CommunicationTable
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -98,6 +97,18 @@ class Compression:
         return 2.0 * (1.0 + share)
 
 
+NO_COMPRESSION: Final = Compression()
+"""Gradients as they are."""
+
+
+class Times(Protocol):
+    """What an exchange needs of the communication table."""
+
+    def seconds_of(self, operation: str, nbytes: npt.ArrayLike, groups: IntArray) -> FloatArray:
+        """Seconds of one collective per row, shape (N,)."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class ExchangeTime:
     """Seconds of an exchange, arrays of shape (N,): on the wire, and of encoding and decoding on the device."""
@@ -112,7 +123,7 @@ class ExchangeTime:
 
 
 def compressed_exchange(
-    table: CommunicationTable,
+    table: Times,
     operation: str,
     nbytes: FloatArray,
     groups: IntArray,

@@ -13,7 +13,7 @@ from cann_plan.network.bounds import lower_bounds
 from cann_plan.network.groups import Group, GroupIndex, IntArray
 from cann_plan.network.layout import GroupLayout, group_layout
 from cann_plan.network.levels import Network
-from cann_plan.network.library import CommunicationOptions, collective_rows
+from cann_plan.network.library import CommunicationOptions, collective_rows, default_efficiency
 from cann_plan.network.links import LinkUse
 from cann_plan.network.transport import with_transport
 
@@ -101,7 +101,8 @@ class CommunicationTable:
 
     def __init__(self, network: Network, options: CommunicationOptions | None = None) -> None:
         self.options = options or CommunicationOptions()
-        self.network = with_transport(network, self.options.transport, self.options.tcp_cores)
+        assumed = default_efficiency(network, len(network.levels) - 1)
+        self.network = with_transport(network, self.options.transport, self.options.tcp_cores, assumed)
         self._index = GroupIndex()
         self._layouts: dict[int, GroupLayout] = {}
         self._tables: dict[str, _Coefficients] = {}

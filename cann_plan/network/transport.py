@@ -93,7 +93,7 @@ def with_transport(
 def _over_tcp(level: Level, cores: float, default_efficiency: float) -> Level:
     efficiency = default_efficiency if level.efficiency is None else level.efficiency
     served = cores * TCP_BYTES_PER_CORE / level.bandwidth
-    return replace(level, efficiency=min(efficiency, served), latency=level.latency + TCP_LATENCY)
+    return replace(level, efficiency=min(efficiency, TCP_FRAMING, served), latency=level.latency + TCP_LATENCY)
 
 
 def transport_uses(network: Network, transport: str, cores: float = TCP_CORES) -> tuple[TransportUse, ...]:

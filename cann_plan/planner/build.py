@@ -8,10 +8,8 @@ from cann_plan.cost.layer_time import Compute
 from cann_plan.cost.problem import MemoryOptions, OverlapOptions, Problem
 from cann_plan.hardware.device import Device
 from cann_plan.hardware.operator_presets import load_operator_model
-from cann_plan.network.levels import Network
-from cann_plan.network.library import CommunicationOptions
-from cann_plan.network.table import CommunicationTable
 from cann_plan.planner.assumptions import Assumptions, PlanError, Warnings
+from cann_plan.planner.communication import collective_library, communication_table, gradient_compression
 from cann_plan.planner.job import Job
 from cann_plan.planner.layout import stated_layout
 from cann_plan.planner.stack import attention_kernel, fused_operators, profile_warnings, stack_parameters
@@ -66,6 +64,7 @@ def build_job(plan: PlanSpec, model: ModelSpec, cluster: Cluster, profile: Profi
     settings = _settings(plan, architecture, sequence, task, kernel, profile, assumptions)
     layout = stated_layout(plan.parallel, cluster, architecture, training.global_batch_size, assumptions)
     batch = training.global_batch_size or _default_batch(sequence, layout.unit, assumptions)
+    library = collective_library(plan, cluster)
     compute = Compute(
         device, stack, compute_dtype(precision), linear_dtype(precision), kernel,
         states.gradient,
@@ -75,13 +74,13 @@ def build_job(plan: PlanSpec, model: ModelSpec, cluster: Cluster, profile: Profi
         architecture=architecture,
         settings=settings,
         compute=compute,
-        communication=CommunicationTable(network_of(cluster), _communication(plan)),
+        communication=communication_table(plan, cluster, library, assumptions, warnings),
         devices=cluster.devices,
         devices_per_node=cluster.devices_per_node,
         global_batch_size=batch,
         states=states,
         overlap=_overlap(plan.parallel, profile, assumptions),
-        memory=_memory(plan, cluster, profile, assumptions),
+        memory=_memory(plan, cluster, library, profile, assumptions),
         policies=layout.policies,
         vector_parameters=_vector_parameters(architecture, settings, counts),
         splits=layout.splits,
@@ -89,6 +88,8 @@ def build_job(plan: PlanSpec, model: ModelSpec, cluster: Cluster, profile: Profi
         recompute_scope=layout.recompute_scope,
         fused_loss=_fused_loss(plan, profile, assumptions),
         vocabulary_multiple=plan.software.vocabulary_multiple or profile.defaults.vocabulary_multiple,
+        library=library,
+        compression=gradient_compression(plan, states, warnings),
         nested_experts=(plan.parallel.group_generator or profile.defaults.group_generator) == "nested",
         pipeline_outermost=layout.pipeline_outermost,
         frozen_states=_frozen_bytes(task, states.live) if trainable < 1.0 else 0.0,
@@ -108,21 +109,6 @@ QLORA_BYTES = 0.5 + 0.127 / 8.0
 
 def _frozen_bytes(task: str, live: float) -> float:
     return QLORA_BYTES if task == "qlora" else live
-
-
-def _communication(plan: PlanSpec) -> CommunicationOptions:
-    return CommunicationOptions(algorithm=plan.network.algorithm or "auto")
-
-
-def network_of(cluster: Cluster) -> Network:
-    """The cluster's levels as the network model reads them."""
-    try:
-        return Network.from_levels(
-            cluster.network_levels(), library=cluster.library, generation=cluster.generation,
-            node_levels=min(cluster.node_levels, max(len(cluster.levels), 1)),
-        )  # fmt: skip
-    except UnknownFigureError as error:
-        raise PlanError("cluster", str(error)) from error
 
 
 def _default_precision(cluster: Cluster) -> str:
@@ -263,7 +249,9 @@ def _fused_loss(plan: PlanSpec, profile: ProfileSpec, assumptions: Assumptions) 
     )  # fmt: skip
 
 
-def _memory(plan: PlanSpec, cluster: Cluster, profile: ProfileSpec, assumptions: Assumptions) -> MemoryOptions:
+def _memory(
+    plan: PlanSpec, cluster: Cluster, library: str, profile: ProfileSpec, assumptions: Assumptions
+) -> MemoryOptions:
     spec, memory = cluster.device, plan.memory
     try:
         visible = spec.visible_memory()
@@ -273,7 +261,7 @@ def _memory(plan: PlanSpec, cluster: Cluster, profile: ProfileSpec, assumptions:
     if runtime is None:
         runtime = DEFAULT_RUNTIME
         assumptions.add("memory.runtime", "1 GiB", f"no source states the runtime's share on {spec.name}")
-    if cluster.library == "hccl":
+    if library == "hccl":
         buffer = memory.communicator_buffer_bytes
         if buffer is None:
             buffer = HCCL_BUFFER

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 from cann_plan.spec.base import Section, key, section
 from cann_plan.spec.quantity import AtLeastOne
 
-Library = Literal["hccl", "nccl", "rccl"]
+Library = Literal["hccl", "nccl", "rccl", "ideal"]
 Algorithm = Literal[
     "auto", "ring", "double_ring", "mesh", "one_shot", "halving_doubling", "recursive_doubling", "nhr", "nb",
     "pipeline", "pairwise", "bruck", "tree", "double_tree", "in_network", "hierarchical", "ahc",
@@ -36,7 +36,7 @@ class NetworkSpec(Section):
 
     accepts: ClassVar = ("library",)
 
-    library: Library | None = key("collective library; default that of the devices")
+    library: Library | None = key("collective library; default the cluster's own; ideal: no software time")
     algorithm: Algorithm | None = key("collective algorithm between servers; auto: the library's own selection rule")
     routing: Routing | None = key("how packets choose among equal or longer paths")
     transport: Transport | None = key("rdma: network cards read memory directly; tcp: copies through the kernel")
