@@ -129,7 +129,14 @@ def _send_seconds(problem: Problem, strategies: Strategies, block: LayerBlock, r
     stride = problem.devices // s.pipeline if problem.pipeline_outermost else s.tensor * s.context
     one = np.ones_like(stride)
     size = block.boundary_elements[row] * problem.settings.element_bytes
-    return exchange_seconds(problem.communication, Group(s.pipeline, stride, one, one), "send_recv", size)
+    chain = Group(s.pipeline, stride, one, one)
+    if not problem.scatter_gather:
+        return exchange_seconds(problem.communication, chain, "send_recv", size)
+    # Narayanan et al. 2021 section 4.1: each tensor rank sends its slice, an all-gather inside the node rebuilds it
+    sliced = np.where(s.sequence_parallel > 0, size, size / s.tensor)
+    sent = exchange_seconds(problem.communication, chain, "send_recv", sliced)
+    gathered = np.where(s.sequence_parallel > 0, 0.0, size)
+    return sent + exchange_seconds(problem.communication, Group(s.tensor, one, one, one), "all_gather", gathered)
 
 
 def _weight(problem: Problem, block: LayerBlock, row: Ints, table: StageTable) -> Array:

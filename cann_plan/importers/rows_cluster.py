@@ -11,19 +11,16 @@ from cann_plan.spec.hardware_words import cluster_from_words
 
 # Names of software families in rows -> profile preset. A stack that is a profile or alias needs no entry.
 STACKS: Final = {
-    "llm-foundry": ("fsdp", None),
-    "torchtitan": ("fsdp", None),
-    "torchtune": ("fsdp", None),
+    "torchtune": ("torchtitan", "torchtune shards with PyTorch FSDP2 as torchtitan does"),
     "pytorch": ("fsdp", None),
-    "maxtext": ("jax", None),
-    "paxml": ("jax", None),
-    "nemo": ("megatron-bridge", "NeMo runs Megatron-Core with Transformer Engine"),
     "flash-attn": ("megatron", "the FlashAttention training script follows Megatron-LM's GPT"),
     "xformers": ("fsdp", "LLaMA was trained with PyTorch and xformers; fully sharded data parallel is assumed"),
     "alpa": ("jax", "Alpa runs on JAX"),
 }
 # Wording of `framework` that says more than the stack's name.
 FRAMEWORKS: Final = (
+    ("MindFormers r0.8", "mindformers-1.0", "releases up to 1.0 form a class of their own"),
+    ("MindFormers r1.0", "mindformers-1.0", "releases up to 1.0 form a class of their own"),
     ("AutoModel", "fsdp", "NeMo AutoModel trains with PyTorch FSDP2"),
     ("metaseq", "fsdp", "metaseq shards with FairScale's FSDP"),
     ("GPT-NeoX", "megatron-deepspeed", "GPT-NeoX is Megatron with DeepSpeed"),

@@ -209,7 +209,7 @@ def _interval(job: Job, step: float) -> dict[str, Any]:
     """The profile's spread of predictions, at the confidence the plan asks for (log-normal scaling)."""
     from statistics import NormalDist
 
-    spread = job.profile.interval
+    _, spread, _ = job.profile.on(job.cluster.device.name, job.cluster.device.family)
     wanted = job.plan.limits.confidence or spread.confidence
     normal = NormalDist()
     level = min(float(wanted), 0.999)

@@ -134,7 +134,7 @@ def _run_terms(job: Job, document: dict[str, Any]) -> list[dict[str, Any]]:
               "(1 - (restart + lost work) / MTBF) / (1 + checkpoint / interval)", {"nodes": job.cluster.nodes},
               "Young 1974, Daly 2006"),
         _term("time.interval", time["interval"], "s", "step x spread of predictions on runs", {},
-              job.profile.interval.basis),
+              (time["interval"] or {}).get("basis", "")),
         _term("cost.amount", cost["amount"], cost["currency"], "device_hours x price",
               {"device_hours": cost["device_hours"]},
               cost["reason"] or "plan or preset"),

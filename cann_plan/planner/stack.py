@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from cann_plan.cost.stack import Stack
 from cann_plan.planner.assumptions import Assumptions, Warnings
+from cann_plan.spec.cluster import Cluster
 from cann_plan.spec.profile import ProfileSpec
 from cann_plan.spec.software import SoftwareSpec
 
@@ -19,10 +20,12 @@ end; replaced by `software.op_library.fallback_slowdown`."""
 
 
 def stack_parameters(
-    profile: ProfileSpec, software: SoftwareSpec, assumptions: Assumptions, warnings: Warnings
+    profile: ProfileSpec, software: SoftwareSpec, cluster: Cluster, assumptions: Assumptions, warnings: Warnings
 ) -> Stack:
-    """The profile's calibratable parameters with what the plan's `software:` changes."""
-    p = profile.parameters
+    """The profile's parameters for the cluster's device, with what the plan's `software:` changes."""
+    p, _, calibration = profile.on(cluster.device.name, cluster.device.family)
+    if calibration is None:
+        _say_inherited(profile, cluster, warnings)
     factor = _library_factor(software, assumptions)
     launch_s = 0.0 if software.graph_mode == "graph" else p.launch_us * 1e-6
     for name in ("deterministic", "launch_blocking"):
@@ -65,11 +68,12 @@ def fused_operators(software: SoftwareSpec, profile: ProfileSpec, assumptions: A
     return frozenset(profile.defaults.fused)
 
 
-def profile_warnings(profile: ProfileSpec, warnings: Warnings) -> None:
-    """Say when the profile has no calibration behind it."""
+def _say_inherited(profile: ProfileSpec, cluster: Cluster, warnings: Warnings) -> None:
+    """Say what stands behind the parameters when no run of this stack on this device does."""
+    device = cluster.device.name
     if profile.parameters.source == "uncalibrated":
-        warnings.add(
-            "uncalibrated",
-            "software.stack",
-            f"profile {profile.name} is not calibrated on runs: times come from operator and link tables alone",
-        )
+        text = f"profile {profile.name} is not calibrated on runs: times come from operator and link tables alone"
+        warnings.add("uncalibrated", "software.stack", text)
+    else:
+        text = f"no runs of {profile.name} on {device} stand behind this: {profile.parameters.source}"
+        warnings.add("inherited_calibration", "software.stack", text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, Literal
 
 from pydantic import Field, StrictBool
@@ -26,6 +27,9 @@ class ProfileDefaults(Section):
     p2p: StrictBool = Field(False, description="pipeline sends overlapped")
     tensor_overlap: TensorOverlap = "none"
     fused_loss: StrictBool = False
+    scatter_gather: StrictBool = Field(
+        False, description="pipeline sends split over the tensor group and gathered behind (Megatron-LM 2021)"
+    )
     group_generator: GroupGenerator = "folded"
     vocabulary_multiple: int = Field(128, ge=1, description="vocabulary is padded to this times the tensor degree")
     fragmentation: Fraction = Field(0.04, description="share of allocated memory the allocator holds unused")
@@ -44,7 +48,7 @@ class ProfileParameters(Section):
     grouped_time: PositiveNumber = 1.0
     launch_us: NonNegativeNumber = 0.0
     step_ms: NonNegativeNumber = 0.0
-    expert_hidden: Fraction = 0.0
+    expert_hidden: Fraction = 0.7
     mc2_hidden: Fraction = 0.25
     bulk_hidden: Fraction = 0.0
     source: Name = Field("uncalibrated", description="fit, its rows and date")
@@ -60,6 +64,21 @@ class ProfileInterval(Section):
     basis: Name = "prior: spread of uncalibrated analytical models on published runs"
 
 
+class Calibration(Section):
+    """Parameters of a stack on some devices, fitted on runs; a device is a preset name or a family."""
+
+    devices: tuple[Name, ...] = Field(min_length=1)
+    parameters: ProfileParameters = Field(default_factory=ProfileParameters)
+    interval: ProfileInterval = Field(default_factory=ProfileInterval)
+    sequence_length: tuple[int, int] | None = key("shortest and longest sequences of the runs", unit="tokens")
+    hidden_size: tuple[int, int] | None = key("smallest and largest hidden size of the runs")
+    ranks: tuple[int, int] | None = key("fewest and most devices of the runs")
+    parameter_intervals: Mapping[Name, tuple[float, float]] = Field(
+        default_factory=dict, description="80% interval of each fitted parameter"
+    )
+    notes: tuple[Name, ...] = Field((), description="identifiability and other remarks of the fit")
+
+
 class ProfileSpec(Section):
     """One software stack."""
 
@@ -67,6 +86,15 @@ class ProfileSpec(Section):
     name: Name
     aliases: tuple[Name, ...] = ()
     description: Name | None = key("one line")
+    calibrations: tuple[Calibration, ...] = Field((), description="fits by device; `parameters` is for all others")
     defaults: ProfileDefaults = Field(default_factory=ProfileDefaults)
     parameters: ProfileParameters = Field(default_factory=ProfileParameters)
     interval: ProfileInterval = Field(default_factory=ProfileInterval)
+
+    def on(self, device: str, family: str) -> tuple[ProfileParameters, ProfileInterval, Calibration | None]:
+        """Parameters and interval for a device: its own calibration, its family's, else the profile's own."""
+        for name in (device, family):
+            for calibration in self.calibrations:
+                if name in calibration.devices:
+                    return calibration.parameters, calibration.interval, calibration
+        return self.parameters, self.interval, None
