@@ -52,7 +52,10 @@ def attention_operators(
     out_width = heads * v_dim
     gate_width = out_width if attention.output_gate else out_width * 0.0
     hidden = np.full_like(q_width, float(settings.hidden))
-    qkv_width = q_width + k_width + (v_width * 0.0 if attention.shared_kv else v_width) + gate_width
+    key_value = k_width + (v_width * 0.0 if attention.shared_kv else v_width)
+    if attention.reused_kv:  # keys and values of an earlier layer: nothing to project, nothing more to keep
+        key_value = k_width * 0.0
+    qkv_width = q_width + key_value + gate_width
     operators: list[Operator] = []
     if not skip_norm:
         operators.append(norm("attention_norm", rows, settings, settings.hidden, keep_input=True))
@@ -62,7 +65,8 @@ def attention_operators(
             "qkv", (BLOCK, "qkv"), settings, tokens, qkv_width, hidden,
             saved=(
                 Saved("query", tokens * q_width * e, ("layer", BLOCK, "qkv")),
-                Saved("key_value", tokens * (k_width + v_width) * e, ("layer", BLOCK, "qkv")),
+                Saved("key_value", tokens * (k_width * 0.0 if attention.reused_kv else k_width + v_width) * e,
+                      ("layer", BLOCK, "qkv")),
                 Saved("gate", tokens * gate_width * e, ("layer", BLOCK, "qkv")),
             ),
         )

@@ -93,7 +93,17 @@ def linear_attention_operators(
     if mixer.style == "gated_delta":
         in_width = in_width + 2.0 * mixer.value_heads / rows.tensor  # beta and decay
     heads = mixer.value_heads / rows.tensor
-    scan = _scan("delta", rows, settings, tokens, heads, float(mixer.key_head_dim), float(mixer.value_head_dim))
+    ranks: list[Operator] = []
+    if mixer.style == "kimi_delta":
+        # decay and output gate come through low ranks: one down projection of both, one up projection each
+        key_rank = np.full_like(keys, float(mixer.key_head_dim))
+        value_rank = np.full_like(values, float(mixer.value_head_dim))
+        in_width = 2.0 * keys + values + heads + key_rank + value_rank
+        ranks = [
+            linear("decay_up", (BLOCK,), settings, tokens, keys, key_rank),
+            linear("gate_up", (BLOCK,), settings, tokens, values, value_rank),
+        ]
+    scan = ranks + _scan("delta", rows, settings, tokens, heads, float(mixer.key_head_dim), float(mixer.value_head_dim))
     return _mixer(rows, settings, in_width, values, 2.0 * keys + values, mixer.conv_kernel, scan, norms=norms,
                   skip_norm=skip_norm)  # fmt: skip
 
