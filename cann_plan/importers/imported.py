@@ -98,7 +98,7 @@ class Notes:
         for row in UNSUPPORTED:
             value = _take(kept, row.path.split("."), row)
             if value is not None:
-                self.unmodelled(row.path, value, f"left out of the plan: not supported yet ({row.what})")
+                self.unmodelled(row.path, value, f"not supported yet: {row.what}")
         _drop_empty_offload(kept)
         return Imported(
             tidy(kept), tuple(self.assumptions), tuple(self.ignored), tuple(self.unknown), tuple(self.warnings),

@@ -66,6 +66,7 @@ def _neighbours(job: Job, s: Strategies) -> tuple[list[Strategies], list[dict[st
     tensor, pipeline, data = int(s.tensor[0]), int(s.pipeline[0]), int(s.data[0])
     micro, virtual, policy = int(s.micro_batch_size[0]), int(s.virtual[0]), int(s.policy[0])
     layers = job.architecture.layers
+    listed = job.problem.splits[int(s.split[0])] is not None or int(s.recompute_layers[0]) < -1  # lists name the stages
     for size in (micro // 2, micro * 2):
         if size >= 1:
             add({"micro_batch_size": size}, micro_batch_size=size)
@@ -90,10 +91,10 @@ def _neighbours(job: Job, s: Strategies) -> tuple[list[Strategies], list[dict[st
             sequence = int(new > 1)
             add({"tensor": new, "data": share}, tensor=new, data=share, sequence_parallel=sequence)
     for new in (pipeline // 2, pipeline * 2):
-        if new >= 1 and (pipeline * data) % new == 0 and virtual == 1:
+        if new >= 1 and (pipeline * data) % new == 0 and virtual == 1 and not listed:
             share = pipeline * data // new
             add({"pipeline": new, "data": share}, pipeline=new, data=share)
-    if pipeline > 1:
+    if pipeline > 1 and not listed:
         for new in (2, 4):
             if new != virtual and layers % (pipeline * new) == 0:
                 interleaved = SCHEDULES.index("interleaved")
