@@ -104,6 +104,9 @@ def _fewest_nodes(loaded: LoadedPlan, on_progress: Progress | None) -> Choice:
         last = Choice(job, strategies, found)
         if found.best:
             job.assumptions.add("cluster.nodes", nodes, "the fewest nodes that fit")
+            if job.strategies is None:
+                note = f"fastest of {found.feasible} layouts that fit, {found.evaluated} tried"
+                job.assumptions.add("parallel", "auto", note)
             return last
     if last is None:
         loaded.fail("cluster.nodes", "no number of nodes allows a layout of this plan")
