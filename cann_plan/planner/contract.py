@@ -6,6 +6,7 @@ Schema made from them. Units and conventions are those of `contract_estimate`, w
 
 from typing import Literal, NotRequired, TypedDict
 
+from cann_plan.planner.contract_collective import CollectiveDocument, CollectiveRow, CollectiveSweepDocument
 from cann_plan.planner.contract_estimate import (
     Assumption,
     Breakdown,
@@ -37,6 +38,8 @@ __all__ = [
     "CheckDocument",
     "CheckedPlan",
     "CollectiveDocument",
+    "CollectiveRow",
+    "CollectiveSweepDocument",
     "Cost",
     "DiffDocument",
     "Energy",
@@ -264,21 +267,6 @@ class TopologiesDocument(TypedDict):
     topologies: list[TopologyRow]
 
 
-class CollectiveDocument(TypedDict):
-    """`cann-plan collective`: time of one collective on a cluster."""
-
-    schema: Literal["cann-plan/collective/1"]
-    op: str
-    bytes: float
-    ranks: int
-    algorithm: str
-    time_s: float
-    algorithm_gb_per_s: float
-    bus_gb_per_s: float
-    lower_bound_s: float
-    bottleneck: str
-
-
 class PlanChange(TypedDict):
     """A value that differs between two plans."""
 
@@ -361,6 +349,7 @@ DOCUMENTS: dict[str, type] = {
     "validate": ValidateDocument,
     "compare-topologies": TopologiesDocument,
     "collective": CollectiveDocument,
+    "collective-sweep": CollectiveSweepDocument,
     "diff": DiffDocument,
     "sweep": SweepDocument,
     "explain": ExplainDocument,

@@ -30,9 +30,13 @@ def view(document: Mapping[str, Any], _detail: Detail) -> View:
         "plain",
         f"{numbers.seconds(document['time_s'])} with {document['algorithm']}{times}",
         [
-            f"algorithm bandwidth {numbers.plain(float(document['algorithm_gb_per_s']))} GB/s · "
-            f"bus bandwidth {numbers.plain(float(document['bus_gb_per_s']))} GB/s",
+            f"algorithm bandwidth {_rate(document['algorithm_gb_per_s'])} · "
+            f"bus bandwidth {_rate(document['bus_gb_per_s'])}",
             f"bottleneck: {document['bottleneck']}",
         ],
     )
     return View([verdict], Table("", _RECORDS, [[document[column.key] for column in _RECORDS]]))
+
+
+def _rate(value: float | None) -> str:
+    return "none: nothing moves" if value is None else f"{numbers.plain(float(value))} GB/s"
