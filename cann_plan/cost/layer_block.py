@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from cann_plan.cost.groups import layer_groups, message_seconds
 from cann_plan.cost.layer_table import Hiding, LayerCost, layer_cost, unique_rows
+from cann_plan.cost.memory_weights import WeightShapes, weight_shapes
 from cann_plan.cost.problem import Problem
 from cann_plan.cost.strategies import Strategies
 from cann_plan.workload.operators.common import linear
@@ -35,6 +36,7 @@ class LayerBlock:
     expert: tuple[Array, ...]
     tokens: Array  # (R,) tokens of a micro-batch per tensor-parallel group
     boundary_elements: Array  # (R,) elements of a micro-batch's hidden state on one device
+    shapes: WeightShapes
 
 
 def layer_block(problem: Problem, strategies: Strategies) -> LayerBlock:
@@ -78,7 +80,9 @@ def layer_block(problem: Problem, strategies: Strategies) -> LayerBlock:
     costs = tuple(layer_cost(ops, count, problem.compute, communicate, hiding, problem.policies) for ops in lists)
     dense, expert = _local_parameters(problem, lists, rows, padded)
     tokens = settings.tokens(rows)
-    return LayerBlock(row, costs, dense, expert, tokens, tokens * settings.hidden / rows.sequence_shards)
+    shapes = weight_shapes(lists, len(architecture.kinds), count, padded / rows.tensor * settings.hidden)
+    boundary = tokens * settings.hidden / rows.sequence_shards
+    return LayerBlock(row, costs, dense, expert, tokens, boundary, shapes)
 
 
 def _hiding(problem: Problem, rows: LayerRows) -> Hiding:

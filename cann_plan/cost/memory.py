@@ -1,4 +1,4 @@
-"""Device memory of the candidate ranks, by component."""
+"""Device memory of the candidate ranks, by component and phase."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cann_plan.cost.layer_block import LayerBlock
-from cann_plan.cost.pipeline_in_flight import in_flight
+from cann_plan.cost.memory_activations import Activations, rank_activations
+from cann_plan.cost.memory_weights import held_lists, largest_tensor, one_of_each
 from cann_plan.cost.problem import Problem
 from cann_plan.cost.rank_state import RankState
 from cann_plan.cost.stages import StageTable
-from cann_plan.cost.strategies import SCHEDULES, Strategies
+from cann_plan.cost.strategies import Strategies
 from cann_plan.workload.operators.operator import Array
 
 Ints = NDArray[np.int64]
@@ -24,11 +25,16 @@ PARTS = (
 """Components of device memory, in the order they are added up."""
 
 PHASES = ("forward", "backward", "optimizer")
+"""Phases of a step in which a rank may peak."""
 
 
 @dataclass(frozen=True, slots=True)
 class RankMemory:
-    """Bytes per strategy and candidate rank, every array (n, J); `phase` indexes `PHASES`."""
+    """Bytes per strategy and candidate rank at the rank's peak, every array (n, J); `phase` indexes `PHASES`.
+
+    `forward`, `backward`, `update`: bytes of live tensors at the worst point of each phase of a later step. `late`:
+    optimizer states that exist only from the first update on; `standing`: bytes of `temporaries` that never go.
+    """
 
     weights: Array
     gradients: Array
@@ -41,6 +47,11 @@ class RankMemory:
     fragmentation: Array
     in_flight: Array
     phase: Ints
+    forward: Array
+    backward: Array
+    update: Array
+    late: Array
+    standing: Array
 
     @property
     def allocated(self) -> Array:
@@ -57,87 +68,70 @@ class RankMemory:
         """Bytes in use on the device, (n, J)."""
         return self.reserved + self.communicators + self.runtime
 
+    @property
+    def states(self) -> Array:
+        """Bytes of live tensors between steps, (n, J): weights, gradients, optimizer, buffers that stay."""
+        return self.weights + self.gradients + self.optimizer + self.standing
+
+    @property
+    def first_step(self) -> Array:
+        """Most bytes of live tensors up to the first update's end, (n, J)."""
+        passes = np.maximum(self.forward, self.backward)
+        return np.maximum(passes - self.late, self.update)
+
 
 def rank_memory(
     problem: Problem, strategies: Strategies, block: LayerBlock, row: Ints, table: StageTable, recomputed: Ints,
     state: RankState, micro_batches: Ints, policy: Ints,
 ) -> RankMemory:  # fmt: skip
-    """Peak of every candidate rank: states, kept activations x micro-batches in flight, worst temporaries.
+    """Peak of every candidate rank: the largest of forward, backward and update, each on top of the states.
 
-    `recomputed` (n, C): recomputed layers per chunk. The worst point of a stage is the backward of its last layer
-    (all kept tensors alive, one layer replayed) or, on the last stage, of the head (logits and their gradient).
+    `recomputed` (n, C): recomputed layers per chunk.
     """
-    architecture = problem.architecture
-    kinds = len(architecture.kinds)
     ranks = table.candidates
-    pipeline, virtual = table.pipeline, table.virtual
-    count, width = row.shape[0], ranks.shape[0]
-    starts = table.starts[None, :]
-    activations = np.zeros((count, width))
-    temporary = np.zeros((count, width))
-    forward_temporary = np.zeros((count, width))
-    for kind in range(kinds):
-        replayed = table.prefix[kind][starts + recomputed] - table.prefix[kind][starts]  # (n, C)
-        replayed = _per_rank(replayed, pipeline, virtual)[:, ranks].astype(np.float64)
-        total = table.counts[kind].reshape(virtual, pipeline).sum(axis=0)[ranks].astype(np.float64)[None, :]
-        cost = block.costs[kind]
-        kept_none = cost.policies[0].kept[row][:, None]
-        kept_policy = _by_policy([p.kept for p in cost.policies], policy, row)
-        activations = activations + (total - replayed) * kept_none + replayed * kept_policy
-        extra = np.where(total > replayed, cost.policies[0].backward_extra[row][:, None], 0.0)
-        replay_extra = _by_policy([p.backward_extra for p in cost.policies], policy, row)
-        extra = np.maximum(extra, np.where(replayed > 0.0, replay_extra, 0.0))
-        temporary = np.maximum(temporary, extra)
-        forward_extra = cost.policies[0].forward_extra[row][:, None]
-        forward_temporary = np.maximum(forward_temporary, np.where(total > 0.0, forward_extra, 0.0))
-    first = (ranks == 0)[None, :]
-    last = (ranks == pipeline - 1)[None, :]
-    alive = _in_flight(strategies, table, micro_batches)
-    embedding = block.costs[kinds].policies[0]
-    head = block.costs[kinds + 1].policies[0]
-    activations = activations * alive + np.where(first, embedding.kept[row][:, None] * alive, 0.0)
-    head_kept = head.kept[row][:, None]
-    for index in range(kinds + 2, len(block.costs)):
-        extra_head = block.costs[index].policies[0]
-        head_kept = head_kept + extra_head.kept[row][:, None]
-    logits = np.where(last, head_kept + head.backward_extra[row][:, None], 0.0)
-    boundary = 2.0 * block.boundary_elements[row][:, None] * problem.settings.element_bytes
-    temporary = np.maximum(temporary, forward_temporary) + state.gathered + np.where(pipeline > 1, boundary, 0.0)
-    phase = np.where(temporary > forward_temporary, 1, 0)
-    temporaries = np.maximum(temporary - logits, 0.0)
-    communicators = _communicators(problem, strategies, pipeline)[:, None] + np.zeros((1, width))
-    runtime = np.full((count, width), problem.memory.runtime)
+    kinds = len(problem.architecture.kinds)
+    counts = table.counts.reshape(kinds, table.virtual, table.pipeline).sum(axis=1)[:, ranks]
+    present = held_lists(counts, ranks, table.pipeline, len(block.costs))
+    options = problem.memory
+    standing = np.full((row.shape[0], ranks.shape[0]), options.workspace)
+    if options.cached_weight_gradients and problem.trainable_fraction == 1.0:
+        standing = standing + one_of_each(block.shapes, row, present) * problem.settings.element_bytes
+    standing = standing + state.gathered
+    passes = rank_activations(problem, strategies, block, row, table, recomputed, micro_batches, policy)
+    updating = _update(problem, state, largest_tensor(block.shapes, row, present))
+    peaks = _peaks(passes, updating)
+    phase = np.argmax(peaks, axis=0)
+    held = state.weights + state.gradients + state.optimizer + standing
+    in_step = phase < PHASES.index("optimizer")
+    activations = np.where(in_step, passes.kept, 0.0)
+    logits = np.where(in_step, passes.logits, 0.0)
+    temporary = np.where(phase == 0, passes.forward, np.where(phase == 1, passes.backward, updating))
+    temporaries = standing + temporary
+    communicators = _communicators(problem, strategies, table.pipeline)[:, None] + np.zeros((1, ranks.shape[0]))
+    runtime = np.full(standing.shape, options.runtime)
     allocated = state.weights + state.gradients + state.optimizer + activations + temporaries + logits
+    late = state.optimizer * (problem.states.late / problem.states.optimizer if problem.states.optimizer else 0.0)
     return RankMemory(
         state.weights, state.gradients, state.optimizer, activations, temporaries, logits, communicators, runtime,
-        allocated * problem.memory.fragmentation, alive, phase.astype(np.int64),
+        allocated * options.fragmentation, passes.in_flight, phase.astype(np.int64), held + peaks[0], held + peaks[1],
+        held + peaks[2], late, standing,
     )  # fmt: skip
 
 
-def _per_rank(chunks: Ints, pipeline: int, virtual: int) -> Ints:
-    """Sum of a rank's chunks: (n, v * p) -> (n, p), in chunk order."""
-    total = chunks[:, :pipeline]
-    for index in range(1, virtual):
-        total = total + chunks[:, index * pipeline : (index + 1) * pipeline]
-    return total
+def _peaks(passes: Activations, updating: Array) -> Array:
+    """Bytes above the states in each phase, (phases, n, J)."""
+    kept = passes.kept + passes.logits
+    return np.stack([kept + passes.forward, kept + passes.backward, updating])
 
 
-def _by_policy(values: list[Array], policy: Ints, row: Ints) -> Array:
-    """The value of each strategy's policy, shape (n, 1)."""
-    result = values[0][row]
-    for index in range(1, len(values)):
-        result = np.where(policy == index, values[index][row], result)
-    return result[:, None]
-
-
-def _in_flight(strategies: Strategies, table: StageTable, micro_batches: Ints) -> Array:
-    """Micro-batches whose activations a candidate rank holds at its peak, (n, J)."""
-    result = np.zeros((len(strategies), table.candidates.shape[0]))
-    for code in np.unique(strategies.schedule):
-        rows = strategies.schedule == code
-        ranks = table.candidates[None, :]
-        values = in_flight(SCHEDULES[code], table.pipeline, table.virtual, ranks, micro_batches[rows][:, None])
-        result[rows] = values
+def _update(problem: Problem, state: RankState, largest: Array) -> Array:
+    """Bytes the optimizer holds while it updates, (n, J): per element of its largest tensor, or of all it updates."""
+    options, states = problem.memory, problem.states
+    if states.optimizer <= 0.0:
+        return np.zeros_like(largest)
+    updated = state.optimizer / states.optimizer  # parameters this rank updates
+    tensor = np.minimum(largest * problem.trainable_fraction, updated)
+    result: Array = tensor * options.update_tensor + updated * options.update_all
     return result
 
 

@@ -54,7 +54,8 @@ class Communication(Protocol):
 class StateBytes:
     """Bytes per parameter of each training state, before sharding.
 
-    `live`: bytes per element of the gathered copy a layer computes with under fully sharded parameters.
+    `live`: bytes per element of the gathered copy a layer computes with under fully sharded parameters. `late`: part
+    of `optimizer` that the first update creates (moments).
     """
 
     weight: float
@@ -64,6 +65,7 @@ class StateBytes:
     gather: float  # bytes per element of the parameter all-gather
     live: float
     optimizer_traffic: float  # bytes read and written per parameter by the optimizer step
+    late: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,9 @@ class MemoryOptions:
     """Device memory outside the model's tensors; bytes.
 
     `fragmentation`: share of allocated memory the allocator holds unused. `communicator_bytes`: buffers of one
-    communication group; `p2p_communicator_bytes`: of a pipeline group.
+    communication group; `p2p_communicator_bytes`: of a pipeline group. `workspace`: libraries' scratch inside the
+    allocator. `cached_weight_gradients`: one matrix of every distinct weight shape stays allocated. `update_tensor`,
+    `update_all`: bytes the optimizer step holds per element of its largest tensor, and per element it updates.
     """
 
     capacity: float
@@ -92,6 +96,10 @@ class MemoryOptions:
     p2p_communicator_bytes: float
     fragmentation: float
     borderline: float = 0.04  # share of usable memory within which a fit is called borderline
+    workspace: float = 0.0
+    cached_weight_gradients: bool = False
+    update_tensor: float = 0.0
+    update_all: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +132,7 @@ class Problem:
     compression: Compression = NO_COMPRESSION  # of gradients on the wire
     nested_experts: bool = False
     pipeline_outermost: bool = True
+    scatter_gather: bool = False  # boundary tensors sent in tensor-parallel slices and gathered inside the node
     frozen_states: float = 0.0  # bytes per parameter of a frozen base model (LoRA): weights only
     trainable_fraction: float = 1.0
     reference_copies: float = 0.0  # frozen models of the same size that only run forward (DPO)

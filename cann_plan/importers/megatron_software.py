@@ -38,6 +38,7 @@ def software_section(arguments: Arguments, stack: Stack, spec: dict[str, Any] | 
     loss: dict[str, Any] = {}
     if arguments.has("cross-entropy-loss-fusion"):
         loss["fused"] = True
+        loss["kernel"] = "te" if arguments.text("cross-entropy-fusion-impl") == "te" else "native"
     chunk = arguments.whole("loss-chunk-size", "chunk-loss-size")
     if chunk or arguments.text("loss-compute-mode") == "chunk":
         loss["chunk"] = chunk or 1024  # MindSpeed default
@@ -56,6 +57,8 @@ def _attention(arguments: Arguments, stack: Stack, notes: Notes) -> str | None:
         return BACKENDS[backend]
     if flash or arguments.text("transformer-impl") == "transformer_engine":
         return "flash"
+    if arguments.text("transformer-impl") == "local":
+        return "unfused"
     if stack.name != "megatron":
         return "unfused"
     return str(notes.assume("software.attention", "flash", "Megatron default: --attention-backend auto"))
@@ -240,10 +243,10 @@ def _optimizer(arguments: Arguments, notes: Notes) -> dict[str, Any]:
 
 
 def _mask(arguments: Arguments, notes: Notes, *, encoder: bool) -> str | None:
-    if arguments.text("attention-mask-type") == "general":
+    general = arguments.text("attention-mask-type") == "general"
+    if arguments.has("reset-attention-mask", "neat-pack", "variable-seq-lengths") and not encoder:
+        return "document"
+    if general:
         notes.warn("--attention-mask-type general: the whole matrix is computed, twice the work of a causal kernel")
         return "full"
-    packed = arguments.has("reset-attention-mask", "neat-pack", "variable-seq-lengths")
-    if arguments.has("reset-position-ids") and not packed:
-        packed = False
-    return "document" if packed and not encoder else None
+    return None

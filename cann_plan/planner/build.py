@@ -5,14 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from cann_plan.cost.layer_time import Compute
-from cann_plan.cost.problem import MemoryOptions, OverlapOptions, Problem
+from cann_plan.cost.problem import OverlapOptions, Problem
 from cann_plan.hardware.device import Device
 from cann_plan.hardware.operator_presets import load_operator_model
 from cann_plan.planner.assumptions import Assumptions, PlanError, Warnings
 from cann_plan.planner.communication import collective_library, communication_table, gradient_compression
 from cann_plan.planner.job import Job
 from cann_plan.planner.layout import stated_layout
-from cann_plan.planner.stack import attention_kernel, fused_operators, profile_warnings, stack_parameters
+from cann_plan.planner.memory_options import memory_options, retention
+from cann_plan.planner.stack import attention_kernel, fused_operators, stack_parameters
 from cann_plan.planner.states import compute_dtype, linear_dtype, state_bytes
 from cann_plan.spec.cluster import Cluster
 from cann_plan.spec.device import UnknownFigureError, UnsupportedDataTypeError
@@ -27,11 +28,6 @@ from cann_plan.workload.operators.operator import Gemm
 from cann_plan.workload.operators.rows import LayerRows, LayerSettings
 from cann_plan.workload.parameters import ParameterCounts, parameter_counts
 
-MIB = 2.0**20
-HCCL_BUFFER = 200.0 * MIB  # HCCL_BUFFSIZE default, hiascend envref_07_0080
-HCCL_P2P_BUFFER = 20.0 * MIB  # P2P_HCCL_BUFFSIZE default, torch_npu 7.1 documentation
-NCCL_COMMUNICATOR = 411041792.0  # bytes of an 8-rank communicator's buffers, AIConfigurator systems tables
-DEFAULT_RUNTIME = 1.0 * 2.0**30  # context of a device nobody measured; shown as an assumption
 DEFAULT_SEQUENCE = 4096
 TOKENS_PER_STEP = 4.0 * 2.0**20  # a common pre-training batch of about 4 Mi tokens (Llama 2, GPT-3 order of magnitude)
 TOKENS_PER_PARAMETER = 20.0  # compute-optimal training, Hoffmann et al. 2022 (arXiv 2203.15556)
@@ -57,11 +53,10 @@ def build_job(plan: PlanSpec, model: ModelSpec, cluster: Cluster, profile: Profi
     sequence = assumptions.take("training.sequence_length", training.sequence_length, longest, "default")
     peak, peak_source = _peak(cluster, precision)
     device = _device(cluster)
-    stack = stack_parameters(profile, plan.software, assumptions, warnings)
-    profile_warnings(profile, warnings)
+    stack = stack_parameters(profile, plan.software, cluster, assumptions, warnings)
     kernel = attention_kernel(plan.software, profile, assumptions)
     states = state_bytes(training, precision, profile, assumptions)
-    settings = _settings(plan, architecture, sequence, task, kernel, profile, assumptions)
+    settings = _settings(plan, architecture, cluster, sequence, task, kernel, profile, assumptions)
     layout = stated_layout(plan.parallel, cluster, architecture, training.global_batch_size, assumptions)
     batch = training.global_batch_size or _default_batch(sequence, layout.unit, assumptions)
     library = collective_library(plan, cluster)
@@ -80,7 +75,7 @@ def build_job(plan: PlanSpec, model: ModelSpec, cluster: Cluster, profile: Profi
         global_batch_size=batch,
         states=states,
         overlap=_overlap(plan.parallel, profile, assumptions),
-        memory=_memory(plan, cluster, library, profile, assumptions),
+        memory=memory_options(plan, cluster, library, profile, settings.fused, assumptions),
         policies=layout.policies,
         vector_parameters=_vector_parameters(architecture, settings, counts),
         splits=layout.splits,
@@ -92,6 +87,7 @@ def build_job(plan: PlanSpec, model: ModelSpec, cluster: Cluster, profile: Profi
         compression=gradient_compression(plan, states, warnings),
         nested_experts=(plan.parallel.group_generator or profile.defaults.group_generator) == "nested",
         pipeline_outermost=layout.pipeline_outermost,
+        scatter_gather=profile.defaults.scatter_gather,
         frozen_states=_frozen_bytes(task, states.live) if trainable < 1.0 else 0.0,
         trainable_fraction=trainable,
         reference_copies=1.0 if task == "dpo" else 0.0,
@@ -138,8 +134,8 @@ def _device(cluster: Cluster) -> Device:
 
 
 def _settings(
-    plan: PlanSpec, architecture: Architecture, sequence: int, task: str, kernel: str, profile: ProfileSpec,
-    assumptions: Assumptions,
+    plan: PlanSpec, architecture: Architecture, cluster: Cluster, sequence: int, task: str, kernel: str,
+    profile: ProfileSpec, assumptions: Assumptions,
 ) -> LayerSettings:  # fmt: skip
     training, moe = plan.training, plan.software.moe
     fused = fused_operators(plan.software, profile, assumptions)
@@ -172,6 +168,7 @@ def _settings(
         lora_targets=targets,
         norm=architecture.norm,
         position=architecture.position,
+        retention=retention(plan, cluster, profile, architecture, kernel),
     )
 
 
@@ -247,37 +244,6 @@ def _fused_loss(plan: PlanSpec, profile: ProfileSpec, assumptions: Assumptions) 
     return assumptions.take(
         "software.loss.fused", stated, profile.defaults.fused_loss, f"profile {profile.name}"
     )  # fmt: skip
-
-
-def _memory(
-    plan: PlanSpec, cluster: Cluster, library: str, profile: ProfileSpec, assumptions: Assumptions
-) -> MemoryOptions:
-    spec, memory = cluster.device, plan.memory
-    try:
-        visible = spec.visible_memory()
-    except UnknownFigureError as error:
-        raise PlanError("cluster", str(error)) from error
-    runtime = spec.runtime_memory.value
-    if runtime is None:
-        runtime = DEFAULT_RUNTIME
-        assumptions.add("memory.runtime", "1 GiB", f"no source states the runtime's share on {spec.name}")
-    if library == "hccl":
-        buffer = memory.communicator_buffer_bytes
-        if buffer is None:
-            buffer = HCCL_BUFFER
-            assumptions.add("memory.communicator_buffer_mib", 200, "HCCL_BUFFSIZE default")
-        communicator, pair = 2.0 * buffer, 2.0 * HCCL_P2P_BUFFER
-    else:
-        stated = memory.communicator_buffer_bytes
-        communicator = 2.0 * stated if stated is not None else NCCL_COMMUNICATOR
-        pair = communicator
-    share = profile.defaults.fragmentation
-    if memory.expandable_segments:
-        share = profile.defaults.expandable_fragmentation
-    assumptions.add("memory.fragmentation", share, f"profile {profile.name}, share of allocated memory")
-    capacity = spec.memory.capacity.value or visible
-    limit = visible if memory.pool_bytes is None else min(visible, memory.pool_bytes)
-    return MemoryOptions(capacity, limit, runtime, communicator, pair, share)
 
 
 def _run_length(plan: PlanSpec, sequence: int, batch: int, counts: ParameterCounts, assumptions: Assumptions) -> float:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from cann_plan.cost.problem import StateBytes
 from cann_plan.planner.assumptions import Assumptions
 from cann_plan.spec.profile import ProfileSpec
@@ -23,6 +25,14 @@ def linear_dtype(precision: str) -> str:
 
 
 def state_bytes(training: TrainingSpec, precision: str, profile: ProfileSpec, assumptions: Assumptions) -> StateBytes:
+    """Weights, gradients and optimizer states, before sharding, and which of them the first update creates."""
+    states = _state_bytes(training, precision, profile, assumptions)
+    optimizer = training.optimizer
+    late = MOMENTS[optimizer.name or "adamw"] * ELEMENT_BYTES[optimizer.state_dtype or "fp32"]
+    return replace(states, late=min(late, states.optimizer))
+
+
+def _state_bytes(training: TrainingSpec, precision: str, profile: ProfileSpec, assumptions: Assumptions) -> StateBytes:
     """Weights, gradients and optimizer states, before sharding.
 
     megatron: bf16 2 + 4 (fp32 main gradients) + 12 = 18; fp16 2 + 2 + 16 (fp32 copy of the gradients in the

@@ -19,6 +19,7 @@ FusedOperator = Literal[
 Dispatcher = Literal["allgather", "alltoall", "alltoall_seq", "deepep"]
 OperatorLibraryKind = Literal["optimized", "generic"]
 GraphMode = Literal["eager", "graph"]
+LossKernel = Literal["te", "native", "liger"]
 ZeroMemory = Literal["level0", "level1"]
 
 ALL_FUSED: tuple[FusedOperator, ...] = FusedOperator.__args__  # type: ignore[attr-defined]
@@ -41,7 +42,11 @@ class OperatorLibrary(Section):
 class LossSpec(Section):
     """Cross-entropy over the vocabulary."""
 
-    fused: StrictBool | None = key("whether the loss is one kernel that keeps no fp32 copy of the logits")
+    fused: StrictBool | None = key("whether the loss is fused")
+    kernel: LossKernel | None = key(
+        "the fused loss: te (default; its gradient overwrites the logits), native (Megatron-Core's compiled one, which "
+        "keeps fp32 copies) or liger (never holds all logits)"
+    )
     chunk: PositiveInt | None = key("tokens whose logits exist at once; absent: all of the micro-batch", unit="tokens")
 
 

@@ -35,3 +35,7 @@ class Retention:
     weight_gradient: bool = True
     logits: LogitBytes = LogitBytes(4.0, 2.0, 2.0)
     fused_logits: LogitBytes = LogitBytes(2.0, 0.0, 0.0)
+
+
+DEFAULT_RETENTION = Retention()
+"""Megatron-Core's loss, a fused attention kernel that keeps one statistic."""

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cann_plan.workload.operators.operator import Array
-from cann_plan.workload.operators.retention import Retention
+from cann_plan.workload.operators.retention import DEFAULT_RETENTION, Retention
 
 CONTEXT_KINDS = ("ring", "ulysses", "hybrid", "all_gather")
 """Order fixes the integer code of a context-parallel kind."""
@@ -61,7 +61,7 @@ class LayerSettings:
     gather_dispatch: bool = False
     norm: str = "rmsnorm"
     position: str = "rotary"
-    retention: Retention = Retention()
+    retention: Retention = DEFAULT_RETENTION
 
     def tokens(self, rows: LayerRows) -> Array:
         """Tokens of one micro-batch that a tensor-parallel group works on, shape (R,)."""

@@ -1,0 +1,120 @@
+"""Activations of the candidate ranks: kept tensors times micro-batches in flight, and the worst temporaries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cann_plan.cost.layer_block import LayerBlock
+from cann_plan.cost.layer_table import LayerCost
+from cann_plan.cost.pipeline_in_flight import in_flight
+from cann_plan.cost.problem import Problem
+from cann_plan.cost.stages import StageTable
+from cann_plan.cost.strategies import SCHEDULES, Strategies
+from cann_plan.workload.operators.operator import Array
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Activations:
+    """Bytes, every array (n, J): `kept` of all micro-batches in flight, `logits` what the head keeps of one.
+
+    `forward`, `backward`: what is alive besides at the worst point of each pass.
+    """
+
+    kept: Array
+    logits: Array
+    forward: Array
+    backward: Array
+    in_flight: Array
+
+
+def rank_activations(
+    problem: Problem, strategies: Strategies, block: LayerBlock, row: Ints, table: StageTable, recomputed: Ints,
+    micro_batches: Ints, policy: Ints,
+) -> Activations:  # fmt: skip
+    """Walk results of the layer table put together for every candidate rank.
+
+    The worst point of a stage is in its last layer, when all kept tensors are alive and one layer runs or is replayed,
+    or, on the last stage, in the head: logits and their gradient.
+    """
+    kinds = len(problem.architecture.kinds)
+    ranks = table.candidates
+    pipeline, virtual = table.pipeline, table.virtual
+    count, width = row.shape[0], ranks.shape[0]
+    starts = table.starts[None, :]
+    kept = np.zeros((count, width))
+    forward, backward = np.zeros((count, width)), np.zeros((count, width))
+    for kind in range(kinds):
+        replayed = table.prefix[kind][starts + recomputed] - table.prefix[kind][starts]  # (n, C)
+        replayed = _per_rank(replayed, pipeline, virtual)[:, ranks].astype(np.float64)
+        total = table.counts[kind].reshape(virtual, pipeline).sum(axis=0)[ranks].astype(np.float64)[None, :]
+        cost = block.costs[kind]
+        plain = cost.policies[0]
+        kept = kept + (total - replayed) * plain.kept[row][:, None] + replayed * _chosen(cost, policy, row, "kept")
+        for name in ("forward", "backward"):
+            usual = np.where(total > replayed, getattr(plain, f"{name}_extra")[row][:, None], 0.0)
+            again = np.where(replayed > 0.0, _chosen(cost, policy, row, f"{name}_extra"), 0.0)
+            worst = np.maximum(usual, again)
+            if name == "forward":
+                forward = np.maximum(forward, worst)
+            else:
+                backward = np.maximum(backward, worst)
+    first, last = (ranks == 0)[None, :], (ranks == pipeline - 1)[None, :]
+    alive = _in_flight(strategies, table, micro_batches)
+    embedding = block.costs[kinds].policies[0]
+    kept = kept * alive + np.where(first, embedding.kept[row][:, None] * alive, 0.0)
+    head, ahead, behind = _head(block, kinds, row)
+    head, ahead, behind = (np.where(last, value, 0.0) for value in (head, ahead, behind))
+    for name, edge in (("forward", ahead), ("backward", behind)):
+        at_start = np.where(first, getattr(embedding, f"{name}_extra")[row][:, None], 0.0)
+        if name == "forward":
+            forward = np.maximum(np.maximum(forward, at_start), head + edge)
+        else:
+            backward = np.maximum(np.maximum(backward, at_start), head + edge)
+    # the tensor received from a neighbour and the one sent to it
+    boundary = 2.0 * block.boundary_elements[row][:, None] * problem.settings.element_bytes
+    boundary = boundary if pipeline > 1 else np.zeros_like(boundary)
+    logits = np.minimum(head, np.minimum(forward, backward))
+    return Activations(kept, logits, forward - logits + boundary, backward - logits + boundary, alive)
+
+
+def _head(block: LayerBlock, kinds: int, row: Ints) -> tuple[Array, Array, Array]:
+    """Kept by the head and the prediction modules together, and the most either holds besides: (n, 1) each."""
+    kept, ahead, behind = (np.zeros((row.shape[0], 1)) for _ in range(3))
+    for cost in block.costs[kinds + 1 :]:
+        plain = cost.policies[0]
+        kept = kept + plain.kept[row][:, None]
+        ahead = np.maximum(ahead, plain.forward_extra[row][:, None])
+        behind = np.maximum(behind, plain.backward_extra[row][:, None])
+    return kept, ahead, behind
+
+
+def _per_rank(chunks: Ints, pipeline: int, virtual: int) -> Ints:
+    """Sum of a rank's chunks: (n, v * p) -> (n, p), in chunk order."""
+    total = chunks[:, :pipeline]
+    for index in range(1, virtual):
+        total = total + chunks[:, index * pipeline : (index + 1) * pipeline]
+    return total
+
+
+def _chosen(cost: LayerCost, policy: Ints, row: Ints, field: str) -> Array:
+    """A field of each strategy's policy, shape (n, 1)."""
+    result: Array = getattr(cost.policies[0], field)[row]
+    for index in range(1, len(cost.policies)):
+        result = np.where(policy == index, getattr(cost.policies[index], field)[row], result)
+    return result[:, None]
+
+
+def _in_flight(strategies: Strategies, table: StageTable, micro_batches: Ints) -> Array:
+    """Micro-batches whose activations a candidate rank holds at its peak, (n, J)."""
+    result = np.zeros((len(strategies), table.candidates.shape[0]))
+    for code in np.unique(strategies.schedule):
+        rows = strategies.schedule == code
+        ranks = table.candidates[None, :]
+        values = in_flight(SCHEDULES[code], table.pipeline, table.virtual, ranks, micro_batches[rows][:, None])
+        result[rows] = values
+    return result
