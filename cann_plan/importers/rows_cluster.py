@@ -21,6 +21,8 @@ STACKS: Final = {
 FRAMEWORKS: Final = (
     ("MindFormers r0.8", "mindformers-1.0", "releases up to 1.0 form a class of their own"),
     ("MindFormers r1.0", "mindformers-1.0", "releases up to 1.0 form a class of their own"),
+    ("MindFormers r1.5", "mindformers-1.5", "releases from 1.5 form a class of their own"),
+    ("MindFormers dev", "mindformers-1.5", "releases from 1.5 form a class of their own"),
     ("AutoModel", "fsdp", "NeMo AutoModel trains with PyTorch FSDP2"),
     ("metaseq", "fsdp", "metaseq shards with FairScale's FSDP"),
     ("GPT-NeoX", "megatron-deepspeed", "GPT-NeoX is Megatron with DeepSpeed"),
