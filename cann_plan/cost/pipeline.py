@@ -11,9 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cann_plan.cost.pipeline_capped import capped_seconds
+from cann_plan.cost.pipeline_dualpipe import dualpipe_v_seconds
 from cann_plan.cost.pipeline_interleaved import interleaved_seconds
 from cann_plan.cost.pipeline_one_f_one_b import gpipe_seconds, one_f_one_b_seconds
 from cann_plan.cost.pipeline_orders import Schedule, chunks_per_stage, runnable, stage_of
+from cann_plan.cost.pipeline_zb_v import zb_v_seconds
 from cann_plan.cost.pipeline_zero_bubble import zb_h1_seconds
 
 Floats = NDArray[np.float64]
@@ -153,7 +155,7 @@ def _seconds(
 ) -> Floats:
     """Closed forms for blocks of rows that fit a core's cache, then the recurrence for the rows that need it."""
     n, chunks = forward.shape
-    if kind in (Schedule.ZB_V, Schedule.DUALPIPE, Schedule.DUALPIPE_V):
+    if kind.fuses_passes and overlapped:  # zig-zags without slack: no closed form
         return capped_seconds(kind, forward, backward, weight, send, micro_batches, v, overlapped)
     result, exact = np.empty(n), np.zeros(n, dtype=np.bool_)
     size = max(NUMBERS_AT_ONCE // chunks, ROWS_AT_LEAST)
@@ -166,7 +168,7 @@ def _seconds(
         parts = (forward[again], backward[again], weight[again], send[again], micro_batches[again])
         recurrence = capped_seconds(kind, *parts, v, overlapped)
         # the closed form of the interleaved schedule is a lower bound, and exact for some slow transients
-        result[again] = recurrence if kind is Schedule.ZB_H1 else np.maximum(recurrence, result[again])
+        result[again] = np.maximum(recurrence, result[again]) if kind is Schedule.INTERLEAVED else recurrence
     return result
 
 
@@ -184,12 +186,18 @@ def _closed_form(
     chunks = forward.shape[1]
     stages = chunks // v
     f, w = forward.T.copy(), weight.T
-    b = backward.T.copy() if kind is Schedule.ZB_H1 else (backward + weight).T.copy()
+    b = backward.T.copy() if kind.splits_backward else (backward + weight).T.copy()
     m = micro_batches.astype(np.float64)
+    if kind.fuses_passes:
+        half = 2 if kind is Schedule.DUALPIPE else 1
+        limit = 2 * stages
+        m = np.maximum(m, limit + half)
+        return dualpipe_v_seconds(f, b, w.copy(), send, m / half, half == 2), micro_batches <= limit
     lag = send if overlapped else None
     if not overlapped:
-        f[:-1] += send
-        b[1:] += send
+        hops = _hops(kind, stages, chunks)[:-1, None]
+        f[:-1] += hops * send
+        b[1:] += hops * send
     close = np.zeros(send.shape, dtype=np.bool_)
     if kind is Schedule.GPIPE:
         return gpipe_seconds(f, b, lag, m), close
@@ -197,6 +205,9 @@ def _closed_form(
         return one_f_one_b_seconds(f, b, lag, m), close
     if kind is Schedule.ZB_H1:
         return zb_h1_seconds(f, b, w.copy(), lag, np.maximum(m, stages)), micro_batches < stages
+    if kind is Schedule.ZB_V:
+        few = micro_batches < (3 if overlapped else 2) * stages
+        return zb_v_seconds(f, b, w.copy(), lag, np.maximum(m, 2 * stages)), few
     seconds, spread = interleaved_seconds(f, b, lag, m, v)
     uneven = spread > LARGEST_SPREAD
     return seconds, uneven if lag is None else uneven | (lag > LARGEST_LAG * (f + b).min(axis=0))

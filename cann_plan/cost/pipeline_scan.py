@@ -44,3 +44,14 @@ def suffix_max(x: Floats) -> Floats:
     for k in range(x.shape[0] - 2, -1, -1):
         np.maximum(result[k + 1], x[k], out=result[k])
     return result
+
+
+def follow(ready: Floats, seconds: Floats, hop: Floats | float) -> Floats:
+    """End of a pass that goes from stage p - 1 to 0: max(ready[k], end[k + 1] + hop) + seconds[k] at k.
+
+    ready, seconds: (p, N). hop: (N,) or a number.
+    """
+    result = ready + seconds
+    for k in range(ready.shape[0] - 2, -1, -1):
+        np.maximum(result[k], result[k + 1] + hop + seconds[k], out=result[k])
+    return result

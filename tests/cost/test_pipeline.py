@@ -17,7 +17,7 @@ BOUNDS = {
     Schedule.ONE_F_ONE_B: (EXACT, 0.01),
     Schedule.INTERLEAVED: (0.02, 0.02),
     Schedule.ZB_H1: (0.01, 0.02),
-    Schedule.ZB_V: (0.02, 0.02),
+    Schedule.ZB_V: (0.01, 0.02),
     Schedule.DUALPIPE: (0.02, 0.02),
     Schedule.DUALPIPE_V: (0.02, 0.02),
 }
