@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from cann_plan.importers.environment import read_environment
 from cann_plan.importers.imported import Imported, Notes, Unused
@@ -19,6 +20,7 @@ from cann_plan.importers.megatron_recompute import recompute_section
 from cann_plan.importers.megatron_software import software_section, training_section
 from cann_plan.importers.megatron_source import Launch, read_launch
 
+_LLAMA_PROGRAMS: Final = re.compile(r"pretrain_(llama|baichuan|intern|aquila|qwen|mistral)\w*\.py")
 Source = Mapping[str, Any] | Sequence[str] | str | Path
 
 
@@ -55,7 +57,7 @@ def import_megatron(source: Source, options: Options | None = None) -> Imported:
 
 def import_launch(launch: Launch, notes: Notes, options: Options) -> Imported:
     """The plan of a launch already read."""
-    arguments = Arguments(launch.arguments, notes)
+    arguments = Arguments({**_implied(launch, notes), **launch.arguments}, notes)
     name = options.name or launch.name
     stack = stack_of(arguments, launch, notes, options.stack)
     spec = model_section(
@@ -91,6 +93,16 @@ def import_launch(launch: Launch, notes: Notes, options: Options) -> Imported:
         "software": {**software, **more}, "memory": memory,
     }  # fmt: skip
     return notes.imported(plan)
+
+
+def _implied(launch: Launch, notes: Notes) -> dict[str, tuple[str, ...]]:
+    """Shape arguments that the program itself stands for: pretrain_llama.py of AscendSpeed and early ModelLink."""
+    if _LLAMA_PROGRAMS.search(launch.entry) is None or "swiglu" in launch.arguments:
+        return {}
+    notes.assume("model", "LLaMA-like", f"{launch.entry} without --swiglu: a program for one architecture")
+    names = ("swiglu", "disable-bias-linear", "untie-embeddings-and-output-weights")
+    flags: dict[str, tuple[str, ...]] = dict.fromkeys(names, ())
+    return {**flags, "normalization": ("RMSNorm",), "position-embedding-type": ("rope",)}
 
 
 def _report_left(arguments: Arguments, notes: Notes) -> None:

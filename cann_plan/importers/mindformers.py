@@ -35,8 +35,6 @@ _IGNORED: Final = re.compile(
     r"|input_sliced_sig|untrained_.*|enable_shuffle.*|comm_fusion|pet_.*|dataset_.*|pad_.*|.*_ckpt.*|optimizer_shard"
 )
 _UNMODELLED: Final = {
-    "fine_grain_interleave": "tensor communication behind the computation of copies",
-    "comp_comm_parallel": "expert communication behind computation",
     "comp_comm_parallel_degree": "expert communication behind computation",
     "enable_deredundency": "expert tokens sent once per node",
     "npu_nums_per_device": "expert tokens sent once per node",
@@ -91,8 +89,13 @@ def import_mindformers(source: Mapping[str, Any] | str | Path, options: Options 
         "sequence_length": config.whole("seq_length"),
     }  # fmt: skip
     software, memory = _software(top, config, moe, spec, notes)
-    if degrees["tensor"] > 1 and (top.whole("micro_batch_interleave_num") or 1) > 1:
-        section["overlap"] = {"tensor": "bulk"}
+    copies = max(top.whole("micro_batch_interleave_num") or 1, config.whole("fine_grain_interleave") or 1)
+    section["overlap"] = {
+        "tensor": "bulk" if degrees["tensor"] > 1 and copies > 1 else None,  # one copy computes while one communicates
+        "expert": True if moe.flag("comp_comm_parallel") and degrees["expert"] > 1 else None,
+    }
+    if moe.flag("ep_extend_tp"):
+        section |= {"expert": degrees["expert"] * degrees["tensor"], "expert_tensor": 1}
     cluster = chosen.cluster or notes.assume("cluster", CLUSTERS["ascend"], "the document does not name the devices")
     _report(config, moe, parallel, top, notes)
     return notes.imported({
