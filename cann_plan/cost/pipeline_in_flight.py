@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from cann_plan.cost.pipeline_orders import Schedule, chunks_per_stage
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 
 def in_flight(schedule: str, stages: int, virtual: int, rank: ArrayLike, micro_batches: ArrayLike) -> Floats:
@@ -38,3 +39,26 @@ def in_flight(schedule: str, stages: int, virtual: int, rank: ArrayLike, micro_b
     else:
         held = np.full(m.shape, stages + (1.0 if kind is Schedule.DUALPIPE else 0.5))
     return np.asarray(held, dtype=np.float64)
+
+
+def chunk_in_flight(schedule: str, stages: int, virtual: int, chunk: ArrayLike, micro_batches: ArrayLike) -> Ints:
+    """Micro-batches whose activations one chunk holds at its peak; chunk (model order) and micro_batches broadcast.
+
+    For what only some chunks keep, such as the embedding's output or the logits. Interleaved: the forwards of the chunk
+    among all that precede its first backward, 2(p - r) - 1 + (2v - 2 - k) p of stage r for the k-th of its chunks.
+    Raises ValueError as `in_flight`.
+    """
+    kind = Schedule(schedule)
+    v = chunks_per_stage(kind, virtual)
+    c, m = np.broadcast_arrays(np.asarray(chunk, dtype=np.int64), np.asarray(micro_batches, dtype=np.int64))
+    if kind is Schedule.GPIPE:
+        held = m
+    elif kind is Schedule.ZB_H1:
+        held = np.minimum(stages, m)
+    elif kind is Schedule.INTERLEAVED and v > 1:
+        k, r = c // stages, c % stages
+        rounds, rest = np.divmod(2 * (stages - r) - 1 + (2 * v - 2 - k) * stages, v * stages)
+        held = np.minimum(rounds * stages + np.clip(rest - k * stages, 0, stages), m)
+    else:
+        held = np.minimum(stages * v - c, m)
+    return np.asarray(held, dtype=np.int64)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cann_plan.cost.pipeline_in_flight import in_flight
+from cann_plan.cost.pipeline_in_flight import chunk_in_flight, in_flight
 from cann_plan.cost.pipeline_orders import Kind, Schedule, runnable, stage_orders
 from cann_plan.cost.pipeline_simulator import simulate
 
@@ -81,15 +81,17 @@ def test_in_flight_equals_the_simulators_count(schedule: Schedule) -> None:
             for m in range(1, 5 * p + 1):
                 if not runnable(schedule, p, np.array([m]))[0]:
                     continue
-                chunks = v if schedule is Schedule.INTERLEAVED else len({c for (c,) in _chunks(schedule, p, m)}) // p
+                chunks = v if schedule is Schedule.INTERLEAVED else len(_chunks(schedule, p, m)) // p
                 ones = np.ones(p * chunks)
                 run = simulate(schedule, ones, ones, 0.0, m, chunks, ones if schedule.splits_backward else None)
                 held = in_flight(schedule, p, chunks, np.arange(p), m)
+                per_chunk = chunk_in_flight(schedule, p, chunks, np.arange(p * chunks), m)
+                assert per_chunk.tolist() == run.chunk_in_flight.tolist(), (schedule, p, chunks, m)
                 assert (held * chunks).tolist() == run.in_flight.tolist(), (schedule, p, chunks, m)
 
 
-def _chunks(schedule: Schedule, p: int, m: int) -> set[tuple[int]]:
-    return {(item.chunk,) for order in stage_orders(schedule, p, m) for operation in order for item in operation}
+def _chunks(schedule: Schedule, p: int, m: int) -> set[int]:
+    return {item.chunk for order in stage_orders(schedule, p, m) for operation in order for item in operation}
 
 
 @pytest.mark.parametrize("schedule", list(Schedule))
@@ -146,3 +148,11 @@ def test_impossible_schedules_are_refused() -> None:
         stage_orders(Schedule.ZB_V, 4, 8, 3)
     with pytest.raises(ValueError, match="shape"):
         simulate(Schedule.GPIPE, [1.0, 2.0], [1.0], 0.0, 2)
+
+
+def test_interleaving_holds_more_than_1f1b_but_never_more_than_there_is() -> None:
+    """Korthikanti et al. 2022, arXiv:2205.05198, section 4.2.3: 1 + (p - 1)/(p v) times the activations."""
+    for p, v in ((8, 2), (8, 4), (4, 3)):
+        ratio = in_flight("interleaved", p, v, 0, 100 * p) / in_flight("1f1b", p, 1, 0, 100 * p)
+        assert ratio == pytest.approx(1 + (p - 1) / (p * v), rel=1e-12)
+        assert in_flight("interleaved", p, v, 0, p) == p
