@@ -98,7 +98,7 @@ def rank_memory(
         standing = standing + one_of_each(block.shapes, row, present) * problem.settings.element_bytes
     standing = standing + state.gathered
     passes = rank_activations(problem, strategies, block, row, table, recomputed, micro_batches, policy)
-    updating = _update(problem, state, largest_tensor(block.shapes, row, present))
+    updating = _update(problem, strategies, state, largest_tensor(block.shapes, row, present))
     peaks = _peaks(passes, updating)
     phase = np.argmax(peaks, axis=0)
     held = state.weights + state.gradients + state.optimizer + standing
@@ -124,14 +124,16 @@ def _peaks(passes: Activations, updating: Array) -> Array:
     return np.stack([kept + passes.forward, kept + passes.backward, updating])
 
 
-def _update(problem: Problem, state: RankState, largest: Array) -> Array:
+def _update(problem: Problem, strategies: Strategies, state: RankState, largest: Array) -> Array:
     """Bytes the optimizer holds while it updates, (n, J): per element of its largest tensor, or of all it updates."""
     options, states = problem.memory, problem.states
     if states.optimizer <= 0.0:
         return np.zeros_like(largest)
     updated = state.optimizer / states.optimizer  # parameters this rank updates
     tensor = np.minimum(largest * problem.trainable_fraction, updated)
-    result: Array = tensor * options.update_tensor + updated * options.update_all
+    # a sharded optimizer updates one flat buffer per data type in place
+    single = np.where(strategies.zero_stage[:, None] == 0, tensor * options.update_tensor, 0.0)
+    result: Array = single + updated * options.update_all
     return result
 
 

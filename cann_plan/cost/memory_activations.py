@@ -67,6 +67,9 @@ def rank_activations(
     alive = _in_flight(strategies, table, micro_batches)
     embedding = block.costs[kinds].policies[0]
     kept = kept * alive + np.where(first, embedding.kept[row][:, None] * alive, 0.0)
+    if problem.memory.kept_outputs and pipeline > 1:
+        sent = block.boundary_elements[row][:, None] * problem.settings.element_bytes
+        kept = kept + np.where(ranks[None, :] < pipeline - 1, sent * alive, 0.0)
     head, ahead, behind = _head(block, kinds, row)
     head, ahead, behind = (np.where(last, value, 0.0) for value in (head, ahead, behind))
     for name, edge in (("forward", ahead), ("backward", behind)):

@@ -87,6 +87,7 @@ class MemoryOptions:
     communication group; `p2p_communicator_bytes`: of a pipeline group. `workspace`: libraries' scratch inside the
     allocator. `cached_weight_gradients`: one matrix of every distinct weight shape stays allocated. `update_tensor`,
     `update_all`: bytes the optimizer step holds per element of its largest tensor, and per element it updates.
+    `kept_outputs`: a stage keeps what it sent of every micro-batch in flight (DeepSpeed's pipeline engine).
     """
 
     capacity: float
@@ -100,6 +101,7 @@ class MemoryOptions:
     cached_weight_gradients: bool = False
     update_tensor: float = 0.0
     update_all: float = 0.0
+    kept_outputs: bool = False
 
 
 @dataclass(frozen=True, slots=True)

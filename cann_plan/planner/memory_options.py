@@ -45,6 +45,9 @@ LARGE_WORKSPACE = ("hopper", "blackwell")
 # The maxima that MindSpeed-LLM's tests print after the first step exceed the states by 4 bytes per element of the
 # rank's largest weight tensor wherever the optimizer is not sharded (12 of 12 layouts).
 NPU_UPDATE = 4.0
+# DeepSpeed's step: the partition's gradients flattened in 16 bits and then cast to fp32 (zero/stage_1_and_2.py).
+DEEPSPEED_UPDATE = 6.0
+DEEPSPEED_BUCKET = 5e8 * 2.0  # bytes: reduce_bucket_size, default 5e8 elements (deepspeed.ai config-json)
 
 
 def retention(
@@ -114,6 +117,8 @@ def memory_options(
         # already added to the buffer (module/base.py get_dummy_wgrad)
         cached_weight_gradients=engine and "grad_accumulation" in fused,
         update_tensor=NPU_UPDATE if scheme == "megatron" and spec.kind == "npu" else 0.0,
+        update_all=DEEPSPEED_UPDATE if scheme == "deepspeed" else 0.0,
+        kept_outputs=scheme == "deepspeed",
     )
 
 
@@ -124,4 +129,5 @@ def _workspace(plan: PlanSpec, cluster: Cluster, profile: ProfileSpec, *, engine
         return 0.0
     large = device.family in LARGE_WORKSPACE
     cublas = CUBLAS_LARGE if large or plan.software.deterministic else CUBLAS_SMALL
-    return CUBLAS_HANDLES * cublas + ((TE_LARGE if large else TE_SMALL) if engine else 0.0)
+    bucket = DEEPSPEED_BUCKET if profile.defaults.states == "deepspeed" and profile.defaults.legacy else 0.0
+    return CUBLAS_HANDLES * cublas + ((TE_LARGE if large else TE_SMALL) if engine else 0.0) + bucket

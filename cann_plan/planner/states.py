@@ -37,7 +37,7 @@ def _state_bytes(training: TrainingSpec, precision: str, profile: ProfileSpec, a
 
     megatron: bf16 2 + 4 (fp32 main gradients) + 12 = 18; fp16 2 + 2 + 16 (fp32 copy of the gradients in the
     optimizer) = 20 unsharded, 4 + 16/d with a distributed optimizer. fsdp: fp32 shards 4 + 4 + 8, half-precision
-    gathered copies. deepspeed: 2 + 2 + 12 (+ 4 fp32 gradients of the partition). mindspore: fp32 parameters and
+    gathered copies. deepspeed: 2 + 2 + 12. mindspore: fp32 parameters and
     moments with half-precision gradients.
     """
     scheme = profile.defaults.states
@@ -62,8 +62,13 @@ def _state_bytes(training: TrainingSpec, precision: str, profile: ProfileSpec, a
         return StateBytes(held, grads, moments, grads, width, width, held * 2.0 + moments * 2.0 + grads)
     if scheme == "deepspeed":
         grads = gradient if gradient is not None else width
-        states = master + moments + (4.0 if half else 0.0)
-        return StateBytes(width, grads, states, grads, width, width, 2.0 * (master + moments) + grads + 2.0 * width)
+        reduced = grads
+        if dtype == "bf16" and profile.defaults.legacy and gradient is None:
+            # BF16_Optimizer under the pipeline engine accumulates in fp32 and keeps the 16-bit gradients beside
+            # (deepspeed/runtime/bf16_optimizer.py, pipe/engine.py: update_hp_grads(clear_lp_grads=False))
+            grads, reduced = width + 4.0, 4.0
+        states = master + moments
+        return StateBytes(width, grads, states, reduced, width, width, 2.0 * states + reduced + 2.0 * width)
     if scheme == "mindspore":
         grads = gradient if gradient is not None else width
         return StateBytes(width, grads, master + moments, grads, width, width,
