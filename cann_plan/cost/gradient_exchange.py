@@ -54,8 +54,8 @@ def finish_seconds(
     gather_bytes = problem.states.gather * problem.trainable_fraction
     unsharded = np.where(stage == 0, 1.0, 0.0)
     one_two = np.where((stage == 1) | (stage == 2), 1.0, 0.0)
-    replicated = _gradients(problem, state, "all_reduce", reduce_bytes)
-    scattered = _gradients(problem, state, "reduce_scatter", reduce_bytes)
+    replicated = gradient_seconds(problem, state, "all_reduce", reduce_bytes)
+    scattered = gradient_seconds(problem, state, "reduce_scatter", reduce_bytes)
     reduce = replicated.wire * unsharded + scattered.wire * one_two
     codec = replicated.codec * unsharded + scattered.codec * one_two
     gather = _both(problem, state, "all_gather", gather_bytes) * one_two
@@ -103,7 +103,7 @@ def _exchanged(problem: Problem, group: Group, operation: str, size: Array) -> E
     return ExchangeTime(np.where(size > 0.0, found.wire, 0.0), found.codec)
 
 
-def _gradients(problem: Problem, state: RankState, operation: str, per_parameter: float) -> ExchangeTime:
+def gradient_seconds(problem: Problem, state: RankState, operation: str, per_parameter: float) -> ExchangeTime:
     """Seconds on the wire and of the codec for gradients of dense parameters and of experts, (n, J)."""
     wire, codec = [], []
     for column in range(state.dense.shape[1]):
