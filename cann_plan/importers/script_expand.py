@@ -185,7 +185,7 @@ class Expander:
             return stop
         name = _NAME.match(raw, start + 1)
         if name:
-            self._put(self._value(name.group(), None), out, None, split=split, quoted=quoted)
+            self._put(self._value(name.group()), out, None, split=split, quoted=quoted)
             return name.end()
         follower = raw[start + 1 : start + 2]
         if follower and _POSITIONAL.match(follower):
@@ -199,12 +199,10 @@ class Expander:
         self.refused.setdefault(source[:80])
         return unknown(source)
 
-    def _value(self, name: str, otherwise: Value | None) -> Value:
+    def _value(self, name: str) -> Value:
         value = self.fixed.get(name, self.variables.get(name))
         if value is not None:
             return value
-        if otherwise is not None:
-            return otherwise
         self.missing.setdefault(name)
         return unknown(f"${name}")
 
@@ -251,7 +249,7 @@ class Expander:
             if name not in "@*":
                 put(self._refuse(source))
             return
-        self._put(self._value(name, value), out, index, split=split, quoted=quoted)
+        self._put(self._value(name) if value is None else value, out, index, split=split, quoted=quoted)
 
     def _arithmetic(self, source: str) -> str:
         expression = self.text(source[3:-2])
