@@ -12,7 +12,7 @@ from cann_plan.planner.assumptions import Assumptions, PlanError, Warnings
 from cann_plan.planner.communication import collective_library, communication_table, gradient_compression
 from cann_plan.planner.job import Job
 from cann_plan.planner.layout import stated_layout
-from cann_plan.planner.memory_options import memory_options, retention
+from cann_plan.planner.memory_options import memory_options, probabilities_in_activation, retention
 from cann_plan.planner.stack import attention_kernel, fused_operators, stack_parameters
 from cann_plan.planner.states import compute_dtype, linear_dtype, state_bytes
 from cann_plan.spec.cluster import Cluster
@@ -166,6 +166,7 @@ def _settings(
         imbalance=imbalance,
         capacity_factor=moe.capacity_factor,
         loss_chunk=plan.software.loss.chunk,
+        probs_in_activation=probabilities_in_activation(profile),
         gather_dispatch=moe.dispatcher == "allgather",
         fp8=linear_dtype(training.precision or "bf16") == "fp8",
         lora_rank=rank,

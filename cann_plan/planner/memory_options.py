@@ -73,6 +73,13 @@ def retention(
     )
 
 
+def probabilities_in_activation(profile: ProfileSpec) -> bool:
+    """Whether router probabilities scale the experts' activation (Megatron-Core from 0.12 on) and not their output,
+    which then need not be kept.
+    """
+    return profile.defaults.states == "megatron" and not profile.defaults.legacy
+
+
 def memory_options(
     plan: PlanSpec, cluster: Cluster, library: str, profile: ProfileSpec, fused: frozenset[str],
     assumptions: Assumptions,

@@ -14,6 +14,7 @@ from cann_plan.workload.operators.common import (
     lora_adapter,
     norm,
     residual,
+    trained,
 )
 from cann_plan.workload.operators.operator import Array, CoreAttention, Exchange, Message, Operator, Saved, Vector
 from cann_plan.workload.operators.rows import CONTEXT_KINDS, LayerRows, LayerSettings
@@ -58,7 +59,10 @@ def attention_operators(
     qkv_width = q_width + key_value + gate_width
     operators: list[Operator] = []
     if not skip_norm:
-        operators.append(norm("attention_norm", rows, settings, settings.hidden, keep_input=True))
+        kept = trained(settings, "qkv")
+        operators.append(
+            norm("attention_norm", rows, settings, settings.hidden, keep_input=True, keep_output=kept)
+        )  # fmt: skip
     operators.append(enter_tensor_parallel("attention_gather", (BLOCK,), rows, settings, settings.hidden))
     operators.append(
         linear(
@@ -84,8 +88,8 @@ def attention_operators(
     if settings.position == "rotary":
         passes = ROPE_PASSES_FUSED if "rope" in settings.fused else ROPE_PASSES_UNFUSED
         rotated = tokens * (q_width + k_width) * e
-        kept = (Saved("rope_input", rotated, ("layer", BLOCK, "qkv")),) if keeps_rope_input(settings) else ()
-        operators.append(_pass("rope", rotated, passes, passes, kept))
+        kept_input = (Saved("rope_input", rotated, ("layer", BLOCK, "qkv")),) if keeps_rope_input(settings) else ()
+        operators.append(_pass("rope", rotated, passes, passes, kept_input))
     operators += _core(attention, rows, settings, heads, kv_heads)
     if attention.output_gate:
         size = tokens * out_width * e

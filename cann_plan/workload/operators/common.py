@@ -18,12 +18,26 @@ ROPE_PASSES_UNFUSED = 9.0
 """split, neg, cat (3 passes), two products and a sum (2 reads + 1 write each) in separate kernels."""
 
 
+def trained(settings: LayerSettings, projection: str) -> bool:
+    """Whether a projection's weight gradient needs the projection's input: always, except frozen ones that LoRA gives
+    no adapter.
+    """
+    return settings.lora_rank == 0 or projection in settings.lora_targets
+
+
 def norm(
-    name: str, rows: LayerRows, settings: LayerSettings, width: Array | float, *, keep_input: bool, module: str = "norm"
+    name: str,
+    rows: LayerRows,
+    settings: LayerSettings,
+    width: Array | float,
+    *,
+    keep_input: bool,
+    module: str = "norm",
+    keep_output: bool = True,
 ) -> Operator:
     """A normalisation of `width` elements per token; saves its output (the next linear's input) and its input.
 
-    `keep_input` marks the layer input, which every recompute policy keeps.
+    `keep_input` marks the layer input, which every recompute policy keeps; `keep_output`: the next linear needs it.
     """
     elements = settings.tokens(rows) * width / rows.sequence_shards
     size = elements * settings.element_bytes
@@ -37,7 +51,7 @@ def norm(
         Vector(size * passes, size * NORM_BACKWARD_PASSES * passes / NORM_PASSES_FUSED, launches, 2 * launches),
         saved=(
             Saved("layer_input" if keep_input else f"{name}_input", size, () if keep_input else ("layer",)),
-            Saved(f"{name}_output", size, ("layer", module)),
+            *((Saved(f"{name}_output", size, ("layer", module)),) if keep_output else ()),
         ),
         forward_temporary=size,
         backward_temporary=2.0 * size,

@@ -12,6 +12,7 @@ from cann_plan.workload.operators.common import (
     lora_adapter,
     norm,
     residual,
+    trained,
 )
 from cann_plan.workload.operators.operator import Array, Operator, Saved, Vector
 from cann_plan.workload.operators.rows import LayerRows, LayerSettings
@@ -35,7 +36,7 @@ def activation(
     """
     size = tokens * width * settings.element_bytes
     fused = "swiglu" in settings.fused if gated else "bias_gelu" in settings.fused
-    saved = [Saved(f"{name}_output", size, ("layer", *modules))]
+    saved = [Saved(f"{name}_output", size, ("layer", *modules))] if trained(settings, "mlp") else []
     if gated:
         passes, backward = (3.0, 5.0) if fused else (5.0, 9.0)
         if not fused:
@@ -69,7 +70,8 @@ def feed_forward_operators(
     hidden = np.full_like(width, float(settings.hidden))
     operators: list[Operator] = []
     if not skip_norm:
-        operators.append(norm("mlp_norm", rows, settings, settings.hidden, keep_input=first))
+        kept = trained(settings, "mlp")
+        operators.append(norm("mlp_norm", rows, settings, settings.hidden, keep_input=first, keep_output=kept))
     operators.append(enter_tensor_parallel("mlp_gather", (BLOCK,), rows, settings, settings.hidden))
     operators.append(
         linear("mlp_up", (BLOCK, "mlp_up"), settings, tokens, up_width, hidden,

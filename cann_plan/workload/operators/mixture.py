@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from cann_plan.workload.architecture import DenseFfn, MoeFfn
-from cann_plan.workload.operators.common import linear, norm, residual
+from cann_plan.workload.operators.common import linear, norm, residual, trained
 from cann_plan.workload.operators.feed_forward import activation, feed_forward_operators
 from cann_plan.workload.operators.operator import Exchange, GroupedGemm, Message, Operator, Saved, Vector
 from cann_plan.workload.operators.rows import LayerRows, LayerSettings
@@ -44,7 +44,8 @@ def mixture_operators(
     layer = ("layer", BLOCK)
     operators: list[Operator] = []
     if not skip_norm:
-        operators.append(norm("moe_norm", rows, settings, settings.hidden, keep_input=first))
+        kept = trained(settings, "mlp")
+        operators.append(norm("moe_norm", rows, settings, settings.hidden, keep_input=first, keep_output=kept))
     router = linear(
         "router", (BLOCK, "router"), settings, tokens, np.full_like(tokens, float(ffn.experts)), hidden,
         saved=(Saved("router_probabilities", tokens * ffn.experts * 4.0, layer),), quantised=False,
@@ -64,19 +65,23 @@ def mixture_operators(
     )  # fmt: skip
     send = np.where(rows.expert > 1.0, permute * load, 0.0)
     gathered = np.where(rows.expert_tensor > 1.0, received * inner * e, 0.0)
+    whole = np.where(rows.expert > 1.0, tokens * inner * e * rows.expert, 0.0) * float(settings.gather_dispatch)
     if settings.gather_dispatch:
-        whole = np.where(rows.expert > 1.0, tokens * inner * e * rows.expert, 0.0)
         scatter, collect = Message("reduce_scatter", whole), Message("all_gather", whole)
         dispatch = Exchange("expert", (collect,), (scatter,))
         combine = Exchange("expert", (scatter,), (collect,))
     else:
         dispatch = combine = Exchange("expert", (Message("all_to_all", send),), (Message("all_to_all", send),))
     gather = Exchange("expert_tensor", (Message("all_gather", gathered),), (Message("reduce_scatter", gathered),))
-    operators.append(Operator("dispatch", (BLOCK, "dispatch"), dispatch, forward_temporary=received * inner * e))
+    # a gathering dispatcher holds every rank's tokens, and their gradients, on both sides of the experts
+    operators.append(
+        Operator("dispatch", (BLOCK, "dispatch"), dispatch, forward_temporary=received * inner * e + whole,
+                 backward_temporary=whole)
+    )  # fmt: skip
     operators.append(Operator("dispatch_gather", (BLOCK, "dispatch"), gather))
     operators.append(
         Operator("expert_up", (BLOCK, "experts"), GroupedGemm(local_experts, received, up_width, inner),
-                 saved=(Saved("expert_input", received * inner * e, layer),
+                 saved=(*((Saved("expert_input", received * inner * e, layer),) if trained(settings, "mlp") else ()),
                         Saved("expert_up_output", received * up_width * e, layer)),
                  forward_temporary=received * up_width * e,
                  backward_temporary=received * (up_width + inner) * e + gradient * up_width * inner)
@@ -94,7 +99,9 @@ def mixture_operators(
         "expert_tensor", (Message("reduce_scatter", gathered),), (Message("all_gather", gathered),)
     )
     operators.append(Operator("combine_scatter", (BLOCK, "dispatch"), combine_gather))
-    operators.append(Operator("combine", (BLOCK, "dispatch"), combine, forward_temporary=permute))
+    operators.append(
+        Operator("combine", (BLOCK, "dispatch"), combine, forward_temporary=permute + whole, backward_temporary=whole)
+    )  # fmt: skip
     operators.append(
         Operator("unpermute", (BLOCK, "permute"), Vector(permute * (1.5 if fused else 4.0), permute * 3.0, 2, 2),
                  forward_temporary=permute, backward_temporary=permute)
