@@ -1,5 +1,7 @@
 """Evaluation of strategy blocks: sums, independence of the batch, search and estimate on one path."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -100,9 +102,7 @@ def test_full_recompute_and_smaller_micro_batches_never_raise_states_plus_activa
     the_job, space, rows = random_rows("llama-2-70b", "atlas-900-a2", 8, 400)
     block = space.rows(0, len(space)).take(rows)
     low = np.zeros(len(block), np.int64) if axis == "policy" else np.full(len(block), 4, np.int64)
-    high = np.full(len(block), 2, np.int64) if axis == "policy" else np.full(len(block), 2, np.int64)
-    from dataclasses import replace
-
+    high = np.full(len(block), 2, np.int64)
     before = evaluate(the_job.problem, replace(block, **{axis: low}))  # type: ignore[attr-defined]
     after = evaluate(the_job.problem, replace(block, **{axis: high}))  # type: ignore[attr-defined]
     both = np.isfinite(before.step) & np.isfinite(after.step)

@@ -72,9 +72,7 @@ def test_bytes_per_layer_equal_the_papers_formulas(model: str, tensor: int) -> N
         ("megatron-1T", 131.25, 26.5625),
     ],
 )
-def test_first_stage_activations_of_figure_1(
-    model: str, none: float, selective_with_sequence_parallel: float
-) -> None:
+def test_first_stage_activations_of_figure_1(model: str, none: float, selective_with_sequence_parallel: float) -> None:
     """Figure 1, GiB per device: layers / p x in-flight p, times (1 + (p - 1)/(p v)) for interleaving (section 4.2.3).
 
     Turing-530B and Megatron-1T use the paper's table 3; the no-recompute bar has tensor parallelism only.
