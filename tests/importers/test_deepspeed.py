@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cann_plan.importers.deepspeed import Options, import_deepspeed
@@ -84,6 +84,7 @@ def test_the_model_must_be_given() -> None:
     assert any("--model" in reason for reason in import_deepspeed(CONFIG).refused)
 
 
+@settings(max_examples=150, deadline=None)
 @given(
     st.dictionaries(
         st.sampled_from([*CONFIG, "fp16", "activation_checkpointing", "data_types", "x"]),

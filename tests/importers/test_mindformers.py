@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cann_plan.importers.mindformers import Options, import_mindformers
@@ -177,6 +177,7 @@ def test_a_stated_number_of_devices_changes_data_parallelism() -> None:
     assert import_mindformers(BASE, Options(devices=6)).refused
 
 
+@settings(max_examples=150, deadline=None)
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers(-3, 10**9) | st.floats() | st.text(max_size=5),

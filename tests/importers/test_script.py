@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cann_plan.importers.script import Command, read_script
@@ -58,6 +58,7 @@ FRAGMENTS = ["ab", '"$A x"', "${A}", "${B:-d e}", "'$A'", "$((1+A2))", '"${R[@]}
 
 
 @pytest.mark.skipif(BASH is None, reason="needs bash to compare with")
+@settings(max_examples=60, deadline=None)
 @given(st.lists(st.lists(st.sampled_from(FRAGMENTS), min_size=1, max_size=4).map("".join), min_size=1, max_size=4))
 def test_expansion_agrees_with_bash(written: list[str]) -> None:
     assert BASH is not None
@@ -108,6 +109,7 @@ def test_fixed_variables_withstand_assignments() -> None:
 
 
 @pytest.mark.skipif(BASH is None, reason="needs bash to compare with")
+@settings(max_examples=60, deadline=None)
 @given(
     st.recursive(
         st.integers(0, 99).map(str),
@@ -164,6 +166,7 @@ def test_hostile_scripts_end_in_a_script_or_a_script_error(name: str) -> None:
     assert size < 2**24
 
 
+@settings(max_examples=60, deadline=None)
 @given(st.text(alphabet="abAB01 \n\t\\'\"$`{}()[]<>|&;#=+-*/:@!?%~", max_size=300))
 def test_any_text_is_read_or_refused(text: str) -> None:
     commands: tuple[Command, ...] = ()
