@@ -77,7 +77,8 @@ def with_transport(
 ) -> Network:
     """The network with `transport` on every level that leaves a server; RDMA is what levels describe, so unchanged.
 
-    TCP: rate at most cores x 42 Gbit/s, 20 us more per message. Raises ValueError for an unknown transport.
+    TCP: point-to-point at most cores x 42 Gbit/s and what framing leaves, and a collective keeps the share of it that
+    it keeps of RDMA's point-to-point rate; 20 us more per message. Raises ValueError for an unknown transport.
     """
     if transport not in TRANSPORTS:
         raise ValueError(f"unknown transport {transport!r}; allowed: {', '.join(TRANSPORTS)}")
@@ -92,13 +93,15 @@ def with_transport(
 
 def _over_tcp(level: Level, cores: float, default_efficiency: float) -> Level:
     efficiency = default_efficiency if level.efficiency is None else level.efficiency
-    served = cores * TCP_BYTES_PER_CORE / level.bandwidth
-    return replace(level, efficiency=min(efficiency, TCP_FRAMING, served), latency=level.latency + TCP_LATENCY)
+    kept = point_to_point_fraction("tcp", level.bandwidth, cores) / RDMA_LINE_FRACTION
+    return replace(level, efficiency=efficiency * kept, latency=level.latency + TCP_LATENCY)
 
 
-def transport_uses(network: Network, transport: str, cores: float = TCP_CORES) -> tuple[TransportUse, ...]:
+def transport_uses(
+    network: Network, transport: str, cores: float = TCP_CORES, default_efficiency: float = 0.85
+) -> tuple[TransportUse, ...]:
     """Rate, share of the line, latency and host cores of each level that leaves a server, innermost first."""
-    resolved = with_transport(network, transport, cores)
+    resolved = with_transport(network, transport, cores, default_efficiency)
     uses = []
     for index, level in enumerate(resolved.levels):
         if not leaves_server(network, index):

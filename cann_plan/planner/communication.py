@@ -7,7 +7,7 @@ from typing import Final
 from cann_plan.cost.problem import StateBytes
 from cann_plan.network.compression import KINDS, NO_COMPRESSION, NOTES, Compression
 from cann_plan.network.levels import Network
-from cann_plan.network.library import CommunicationOptions
+from cann_plan.network.library import CommunicationOptions, default_efficiency
 from cann_plan.network.table import CommunicationTable
 from cann_plan.network.transport import TCP_CORES, transport_uses
 from cann_plan.planner.assumptions import Assumptions, PlanError, Warnings
@@ -79,7 +79,8 @@ def _tcp_cores(cluster: Cluster, assumptions: Assumptions) -> float:
 def _say_tcp(network: Network, cluster: Cluster, cores: float, warnings: Warnings) -> None:
     """What TCP takes: host cores, share of the line rate, time per message."""
     held = cluster.host.cores.value
-    for use in transport_uses(network, "tcp", cores):
+    assumed = default_efficiency(network, len(network.levels) - 1)
+    for use in transport_uses(network, "tcp", cores, assumed):
         busy = use.cores * cluster.devices_per_node
         of_host = f" of {held}" if held is not None else ""
         warnings.add(

@@ -36,7 +36,8 @@ def test_tcp_is_limited_by_the_cores_that_copy():
 def test_tcp_changes_only_levels_that_leave_the_server():
     changed = with_transport(A2, "tcp", cores=1.0)
     assert changed.levels[0] == A2.levels[0]
-    assert changed.levels[1].efficiency == pytest.approx(0.21)
+    # 42 of 200 Gbit/s point to point, of which a collective keeps what it keeps of RDMA's 97%
+    assert changed.levels[1].efficiency == pytest.approx(0.8 * 0.21 / 0.97)
     assert changed.levels[1].latency > A2.levels[1].latency
     fabric = Network((A2.levels[0], replace(A2.levels[1], bandwidth=196e9)), "hccl", "a3")
     assert with_transport(fabric, "tcp") == fabric  # a memory-semantic fabric has no sockets
@@ -49,7 +50,7 @@ def test_tcp_costs_host_cores_and_time():
     )
     assert slow > 1.3 * fast
     (tcp,) = transport_uses(A2, "tcp", cores=2.0)
-    assert tcp.cores == pytest.approx(2 * 2.0)
+    assert tcp.cores == pytest.approx(2 * 2.0 * 0.8 / 0.97)
     assert transport_uses(A2, "rdma")[0].cores == 0.0
 
 

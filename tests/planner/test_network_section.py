@@ -39,11 +39,12 @@ def test_rdma_is_what_clusters_describe() -> None:
 
 
 def test_tcp_is_slower_and_says_which_cores_it_takes() -> None:
-    assert data_seconds(transport="tcp") > data_seconds()
-    # 0.8 of 25 GB/s at 42 Gbit/s per core is 3.8 cores to receive and as many to send, for eight devices
+    # four cores at 42 Gbit/s fill 84% of 200 Gbit/s, RDMA 97%; HCCL reaches 80% of the line over RDMA
+    assert data_seconds(transport="tcp") / data_seconds() == pytest.approx(0.97 / 0.84, rel=0.01)
+    # 0.69 of 25 GB/s at 42 Gbit/s per core is 3.3 cores to receive and as many to send, for eight devices
     message = codes(transport="tcp")["tcp_transport"]
-    assert "61 host cores per node of 192" in message
-    assert "80% of the line rate" in message
+    assert "53 host cores per node of 192" in message
+    assert "69% of the line rate" in message
 
 
 @pytest.mark.parametrize(("kind", "share"), [("bf16", 0.5), ("int8", 0.252), ("int4", 0.127)])
