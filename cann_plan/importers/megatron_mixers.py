@@ -60,7 +60,7 @@ def linear_attention(arguments: Arguments, spec: dict[str, Any], notes: Notes) -
         "value_heads": heads,
         "key_head_dim": arguments.whole("linear-key-head-dim") or 128,
         "value_head_dim": arguments.whole("linear-value-head-dim") or 128,
-        "conv_kernel": arguments.whole("linear-conv-kernel-dim", minimum=0) or 4,
+        "conv_kernel": arguments.whole("linear-conv-kernel-dim", "mamba-d-conv", minimum=0) or 4,
     }
     interval = arguments.whole("full-attention-interval", "linear-attention-freq")
     if interval is None:
@@ -88,7 +88,7 @@ def state_space_stack(arguments: Arguments, spec: dict[str, Any], notes: Notes) 
     """A stack of Mamba layers alone (MindSpeed's pretrain_mamba), or one whose shares of other layers are ratios."""
     ratios = [arguments.number(name) or 0.0 for name in ("hybrid-attention-ratio", "hybrid-mlp-ratio")]
     named = any(name.startswith("mamba-") and name != "mamba-chunk-size" for name in arguments.data)
-    if not named and not arguments.has("is-hybrid-model"):
+    if "linear_attention" in spec or (not named and not arguments.has("is-hybrid-model")):
         return
     if any(ratios):
         notes.refuse("--hybrid-attention-ratio and --hybrid-mlp-ratio: state the layers as --hybrid-layer-pattern")

@@ -251,6 +251,19 @@ def test_a_command_in_a_string_and_arguments_without_a_command() -> None:
     assert any("no command" in text for text in listed.warnings)
 
 
+def test_linear_attention_of_qwen3_next_keeps_its_experts() -> None:
+    """Qwen3-Next-80B-A3B: three gated delta layers, then one with full attention (its config.json)."""
+    model = plan(
+        **ASCEND,
+        **{"num-experts": 512, "moe-router-topk": 10, "moe-ffn-hidden-size": 512, "mamba-d-conv": 4, "mamba-expand": 1,
+           "linear-num-key-heads": 16, "linear-num-value-heads": 32, "linear-key-head-dim": 128,
+           "linear-value-head-dim": 128, "num-layers": 8},
+    )["model"]  # fmt: skip
+    assert model["mixers"] == ["linear", "linear", "linear", "full"] * 2
+    assert model["moe"]["experts"] == 512
+    assert "state_space" not in model
+
+
 @pytest.mark.parametrize(
     ("layout", "parts"),
     [
