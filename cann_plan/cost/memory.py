@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from cann_plan.cost.layer_block import LayerBlock
 from cann_plan.cost.memory_activations import Activations, rank_activations
 from cann_plan.cost.memory_weights import held_lists, largest_tensor, one_of_each
+from cann_plan.cost.offload import host_bytes, offloaded_bytes
 from cann_plan.cost.problem import Problem
 from cann_plan.cost.rank_state import RankState
 from cann_plan.cost.stages import StageTable
@@ -34,6 +35,7 @@ class RankMemory:
 
     `forward`, `backward`, `update`: bytes of live tensors at the worst point of each phase of a later step. `late`:
     optimizer states that exist only from the first update on; `standing`: bytes of `temporaries` that never go.
+    `host`: bytes of host memory of the fullest node.
     """
 
     weights: Array
@@ -52,6 +54,7 @@ class RankMemory:
     update: Array
     late: Array
     standing: Array
+    host: Array  # (n,)
 
     @property
     def allocated(self) -> Array:
@@ -98,30 +101,39 @@ def rank_memory(
         standing = standing + one_of_each(block.shapes, row, present) * problem.settings.element_bytes
     standing = standing + state.gathered
     passes = rank_activations(problem, strategies, block, row, table, recomputed, micro_batches, policy)
+    offload = problem.offload
+    away, tensors = offloaded_bytes(problem, state, passes.kept)
+    host = host_bytes(problem, away, tensors)
+    weights = state.weights * (1.0 - offload.parameters)
+    gradients = state.gradients * (1.0 - offload.gradients)
+    optimizer = state.optimizer * (1.0 - offload.optimizer)
+    # of the offloaded activations, one layer's are on their way down and the next one's on their way up
+    window = np.minimum(tensors, 2.0 * tensors / np.maximum(passes.in_flight * counts.sum(axis=0)[None, :], 1.0))
+    kept = passes.kept - tensors + window
     updating = _update(problem, strategies, state, largest_tensor(block.shapes, row, present))
-    peaks = _peaks(passes, updating)
+    peaks = _peaks(passes, kept, updating)
     phase = np.argmax(peaks, axis=0)
-    held = state.weights + state.gradients + state.optimizer + standing
+    held = weights + gradients + optimizer + standing
     in_step = phase < PHASES.index("optimizer")
-    activations = np.where(in_step, passes.kept, 0.0)
+    activations = np.where(in_step, kept, 0.0)
     logits = np.where(in_step, passes.logits, 0.0)
     temporary = np.where(phase == 0, passes.forward, np.where(phase == 1, passes.backward, updating))
     temporaries = standing + temporary
     communicators = _communicators(problem, strategies, table.pipeline)[:, None] + np.zeros((1, ranks.shape[0]))
     runtime = np.full(standing.shape, options.runtime)
-    allocated = state.weights + state.gradients + state.optimizer + activations + temporaries + logits
-    late = state.optimizer * (problem.states.late / problem.states.optimizer if problem.states.optimizer else 0.0)
+    allocated = weights + gradients + optimizer + activations + temporaries + logits
+    late = optimizer * (problem.states.late / problem.states.optimizer if problem.states.optimizer else 0.0)
     return RankMemory(
-        state.weights, state.gradients, state.optimizer, activations, temporaries, logits, communicators, runtime,
+        weights, gradients, optimizer, activations, temporaries, logits, communicators, runtime,
         allocated * options.fragmentation, passes.in_flight, phase.astype(np.int64), held + peaks[0], held + peaks[1],
-        held + peaks[2], late, standing,
+        held + peaks[2], late, standing, host,
     )  # fmt: skip
 
 
-def _peaks(passes: Activations, updating: Array) -> Array:
-    """Bytes above the states in each phase, (phases, n, J)."""
-    kept = passes.kept + passes.logits
-    return np.stack([kept + passes.forward, kept + passes.backward, updating])
+def _peaks(passes: Activations, kept: Array, updating: Array) -> Array:
+    """Bytes above the states in each phase, (phases, n, J); `kept`: activations on the device."""
+    held = kept + passes.logits
+    return np.stack([held + passes.forward, held + passes.backward, updating])
 
 
 def _update(problem: Problem, strategies: Strategies, state: RankState, largest: Array) -> Array:

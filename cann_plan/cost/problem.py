@@ -105,6 +105,38 @@ class MemoryOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class OffloadOptions:
+    """Shares of what a rank holds that live in host memory, and the host's side of it.
+
+    `host_extra`: bytes per updated parameter that the host holds besides (fp32 gradients). `host_factor`: host bytes
+    per offloaded byte (pinned buffers). `load_copy`: bytes of a checkpoint that every process holds while loading;
+    `process`: host bytes of a process whatever it offloads. `capacity`: host bytes of a node, infinite if unknown.
+    `link`: bytes/s of one device's host link; `update_rate`: parameters/s the CPUs of a node update.
+    """
+
+    optimizer: float = 0.0
+    gradients: float = 0.0
+    activations: float = 0.0
+    parameters: float = 0.0
+    update_on_host: bool = True
+    host_extra: float = 0.0
+    host_factor: float = 1.0
+    load_copy: float = 0.0
+    process: float = 0.0
+    capacity: float = float("inf")
+    link: float = 1.0
+    update_rate: float = 1.0
+
+    @property
+    def active(self) -> bool:
+        """Whether anything is off the device."""
+        return max(self.optimizer, self.gradients, self.activations, self.parameters) > 0.0
+
+
+NO_OFFLOAD = OffloadOptions()
+
+
+@dataclass(frozen=True, slots=True)
 class Problem:
     """One model, cluster and training job.
 
@@ -137,4 +169,5 @@ class Problem:
     scatter_gather: bool = False  # boundary tensors sent in tensor-parallel slices and gathered inside the node
     frozen_states: float = 0.0  # bytes per parameter of a frozen base model (LoRA): weights only
     trainable_fraction: float = 1.0
+    offload: OffloadOptions = NO_OFFLOAD
     reference_copies: float = 0.0  # frozen models of the same size that only run forward (DPO)

@@ -11,6 +11,8 @@ from cann_plan.cost.gradient_exchange import finish_seconds
 from cann_plan.cost.groups import Group, exchange_seconds
 from cann_plan.cost.layer_block import LayerBlock, edges
 from cann_plan.cost.layer_table import LayerCost, PhaseCost
+from cann_plan.cost.memory_activations import rank_activations
+from cann_plan.cost.offload import OffloadTime, offload_seconds
 from cann_plan.cost.pipeline import step_seconds
 from cann_plan.cost.problem import Problem
 from cann_plan.cost.rank_state import RankState
@@ -76,7 +78,10 @@ def step_time(
     stage_backward = _fold(backward, pipeline, virtual)
     critical = np.argmax(stage_forward + stage_backward, axis=1)
     finish = finish_seconds(problem, strategies, state, table, stage_forward, stage_backward, send, micro_batches)
+    offload = _offload(problem, strategies, block, row, table, recomputed, state, micro_batches, policy, stage_forward,
+                       stage_backward)  # fmt: skip
     step = pipelined + finish.sharded + finish.exchange + finish.optimizer + problem.compute.stack.step_s
+    step = step + offload.exposed
     parts = _critical_parts(problem, block, row, table, replays, critical, policy)
     slots = micro_batches.astype(np.float64)
     breakdown = {name: parts[name] * slots for name in BREAKDOWN[:6]}
@@ -84,7 +89,7 @@ def step_time(
     breakdown["pipeline_comm"] = blocking * virtual * slots * transfers
     breakdown["data_comm"] = finish.exchange + finish.sharded
     breakdown["optimizer"] = finish.optimizer
-    breakdown["offload"] = np.zeros(count)
+    breakdown["offload"] = offload.exposed
     breakdown["input_stall"] = np.zeros(count)
     breakdown["host_overhead"] = parts["host_overhead"] * slots + problem.compute.stack.step_s
     known = np.zeros(count)
@@ -99,10 +104,23 @@ def step_time(
     overlapped = {axis: parts[f"hidden_{axis}"] * slots for axis in ("tensor", "context", "expert")}
     overlapped["pipeline"] = send * virtual * slots * 2.0 - blocking * virtual * slots * 2.0
     overlapped["data"] = finish.hidden
-    overlapped["offload"] = np.zeros(count)
+    overlapped["offload"] = offload.hidden
     overlapped["input"] = np.zeros(count)
     flops = _hardware_flops(problem, strategies, block, row, replays, table, policy, slots)
     return StepTime(step, {name: breakdown[name] for name in BREAKDOWN}, overlapped, critical.astype(np.int64), flops)
+
+
+def _offload(
+    problem: Problem, strategies: Strategies, block: LayerBlock, row: Ints, table: StageTable, recomputed: Ints,
+    state: RankState, micro_batches: Ints, policy: Ints, forward: Array, backward: Array,
+) -> OffloadTime:  # fmt: skip
+    """Seconds of transfers between host and device and of updates on the host."""
+    if not problem.offload.active:
+        zero = np.zeros(len(strategies))
+        return OffloadTime(zero, zero)
+    passes = rank_activations(problem, strategies, block, row, table, recomputed, micro_batches, policy)
+    once = passes.kept / np.maximum(passes.in_flight, 1.0)
+    return offload_seconds(problem, strategies, state, table, once, forward, backward, micro_batches)
 
 
 def _by_policy(cost: LayerCost, policy: Ints, row: Ints, field: str) -> Array:

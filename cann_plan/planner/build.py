@@ -13,6 +13,7 @@ from cann_plan.planner.communication import collective_library, communication_ta
 from cann_plan.planner.job import Job
 from cann_plan.planner.layout import stated_layout
 from cann_plan.planner.memory_options import memory_options, probabilities_in_activation, retention
+from cann_plan.planner.offload import offload_options
 from cann_plan.planner.stack import attention_kernel, fused_operators, stack_parameters
 from cann_plan.planner.states import compute_dtype, linear_dtype, state_bytes
 from cann_plan.spec.cluster import Cluster
@@ -90,6 +91,7 @@ def build_job(plan: PlanSpec, model: ModelSpec, cluster: Cluster, profile: Profi
         scatter_gather=profile.defaults.scatter_gather,
         frozen_states=_frozen_bytes(task, states.live) if trainable < 1.0 else 0.0,
         trainable_fraction=trainable,
+        offload=offload_options(plan, cluster, profile, states, settings, architecture, counts, assumptions),
         reference_copies=1.0 if task == "dpo" else 0.0,
     )
     tokens = _run_length(plan, sequence, batch, counts, assumptions)

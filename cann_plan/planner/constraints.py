@@ -25,6 +25,7 @@ REASONS = (
     "virtual_schedule",
     "shard_group",
     "device_memory",
+    "host_memory",
 )
 """Why a strategy is infeasible; the index is the code."""
 
@@ -43,6 +44,7 @@ EXPLAIN = {
     "virtual_schedule": "virtual stages and schedule do not go together",
     "shard_group": "shard group does not divide the data-parallel group",
     "device_memory": "device memory is not enough",
+    "host_memory": "host memory is not enough for what is offloaded",
 }
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from cann_plan import __version__
 from cann_plan.cost.memory import PARTS, PHASES
+from cann_plan.cost.problem import Problem
 from cann_plan.cost.step import BREAKDOWN, OVERLAPPED
 from cann_plan.cost.strategies import SCHEDULES, Strategies
 from cann_plan.planner.choose import choose
@@ -89,7 +90,7 @@ def parallel_section(job: Job, strategies: Strategies) -> dict[str, Any]:
         "zero_stage": int(s.zero_stage[0]),
         "shard_group": int(s.shard_group[0]) or int(s.data[0] * s.context[0]),
         "recompute": recompute,
-        "offload": {},
+        "offload": offload_section(problem),
         "overlap": {
             "grad_reduce": problem.overlap.grad_reduce, "param_gather": problem.overlap.param_gather,
             "tensor": problem.overlap.tensor, "p2p": problem.overlap.p2p, "expert": problem.overlap.expert,
@@ -100,6 +101,18 @@ def parallel_section(job: Job, strategies: Strategies) -> dict[str, Any]:
         "expert_data": int(s.data[0] * s.context[0] * s.tensor[0] // (s.expert[0] * s.expert_tensor[0])),
         "micro_batches": int(micro_batches(problem, s)[0]),
     }  # fmt: skip
+
+
+def offload_section(problem: Problem) -> dict[str, Any]:
+    """Shares kept in host memory, empty where nothing is."""
+    offload = problem.offload
+    if not offload.active:
+        return {}
+    names = ("optimizer", "gradients", "activations", "parameters")
+    shares: dict[str, Any] = {name: getattr(offload, name) for name in names if getattr(offload, name) > 0.0}
+    if offload.optimizer > 0.0:
+        shares["optimizer_step"] = "host" if offload.update_on_host else "device"
+    return shares
 
 
 def flops_section(job: Job, result: Evaluation) -> dict[str, Any]:
@@ -176,6 +189,8 @@ def memory_section(job: Job, strategies: Strategies, result: Evaluation) -> dict
     peak, worst = float(result.device_bytes[0]), int(result.peak_stage[0])
     usable = float(result.usable_bytes[0])
     headroom = options.visible - peak
+    host_used = float(result.host_bytes[0])
+    host_fits = host_used <= job.problem.offload.capacity
     verdict = "fits" if headroom > options.borderline * usable else "borderline" if headroom >= 0 else "does_not_fit"
     host = job.cluster.host.memory.value
     return {
@@ -186,10 +201,10 @@ def memory_section(job: Job, strategies: Strategies, result: Evaluation) -> dict
         "peak_stage": worst,
         "peak_phase": stages[worst]["peak_phase"],
         "headroom_gib": headroom / GIB,
-        "fits": headroom >= 0,
-        "verdict": verdict,
+        "fits": headroom >= 0 and host_fits,
+        "verdict": verdict if host_fits else "does_not_fit",
         "stages": stages,
-        "host_per_node_gib": None,
+        "host_per_node_gib": host_used / GIB if job.problem.offload.active else None,
         "host_capacity_gib": host / GIB if host is not None else None,
     }
 

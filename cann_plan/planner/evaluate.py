@@ -21,6 +21,7 @@ Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 DOES_NOT_FIT = REASONS.index("device_memory")
+HOST_DOES_NOT_FIT = REASONS.index("host_memory")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,7 @@ class Evaluation:
     hardware_flops: Array
     memory: dict[str, Array]
     device_bytes: Array
+    host_bytes: Array
     usable_bytes: Array
     peak_stage: Ints
     reason: Ints
@@ -73,7 +75,8 @@ def evaluate(problem: Problem, strategies: Strategies) -> Evaluation:
     if valid.shape[0]:
         _evaluate_valid(problem, strategies.take(valid), valid, result)
     fits = result.device_bytes <= problem.memory.visible
-    reason[valid] = np.where(fits[valid], 0, DOES_NOT_FIT)
+    held = result.host_bytes <= problem.offload.capacity
+    reason[valid] = np.where(fits[valid], np.where(held[valid], 0, HOST_DOES_NOT_FIT), DOES_NOT_FIT)
     result.reason[:] = reason
     return result
 
@@ -87,7 +90,7 @@ def _empty(count: int) -> Evaluation:
 
     return Evaluation(
         nan(), {name: nan() for name in BREAKDOWN}, {name: nan() for name in OVERLAPPED}, zero(), nan(),
-        {name: nan() for name in PARTS}, nan(), nan(), zero(), zero(),
+        {name: nan() for name in PARTS}, nan(), nan(), nan(), zero(), zero(),
     )  # fmt: skip
 
 
@@ -118,6 +121,7 @@ def _evaluate_valid(problem: Problem, strategies: Strategies, place: Ints, resul
         worst = np.argmax(device, axis=1)
         pick = np.arange(rows.shape[0])
         result.device_bytes[at] = device[pick, worst]
+        result.host_bytes[at] = memory.host
         for name in PARTS:
             result.memory[name][at] = getattr(memory, name)[pick, worst]
         outside = memory.communicators[pick, worst] + memory.runtime[pick, worst]

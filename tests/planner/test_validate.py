@@ -114,9 +114,10 @@ def test_structurally_impossible_rows_are_skipped_with_the_constraint() -> None:
     assert document["skipped"][0]["why"].startswith("fewer layers than pipeline stages")
 
 
-def test_unsupported_offload_is_a_skip_not_an_error() -> None:
-    (skipped,) = validate([changed("megatron-22b-full", offload=["optimizer"])])["skipped"]
-    assert skipped["why"].startswith("parallel.offload")
+def test_offloaded_states_leave_the_device() -> None:
+    document = validate([changed("megatron-22b-full"), changed("megatron-22b-full", offload=["optimizer"])])
+    memory = [row["predicted"]["memory"] for row in document["rows"]]
+    assert memory[1] < memory[0]
 
 
 def test_malformed_values_of_all_rows_are_reported_together() -> None:
