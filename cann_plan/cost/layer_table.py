@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from cann_plan.arrays import distinct_places
 from cann_plan.cost.layer_time import Compute, OperatorTime, attention_time, gemm_time, grouped_time, vector_time
 from cann_plan.cost.recompute import Policy
 from cann_plan.workload.operators.operator import (
@@ -225,5 +226,4 @@ def unique_rows(columns: Sequence[NDArray[np.int64]]) -> tuple[NDArray[np.int64]
     for column in columns:
         low, high = int(column.min()), int(column.max())
         packed = packed * (high - low + 1) + (column - low)
-    _, first, inverse = np.unique(packed, return_index=True, return_inverse=True)
-    return first.astype(np.int64), inverse.reshape(-1).astype(np.int64)
+    return distinct_places(packed)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from cann_plan.arrays import distinct
 from cann_plan.cost.layer_block import LayerBlock
 from cann_plan.cost.layer_table import LayerCost
 from cann_plan.cost.pipeline_in_flight import in_flight
@@ -115,7 +116,7 @@ def _chosen(cost: LayerCost, policy: Ints, row: Ints, field: str) -> Array:
 def _in_flight(strategies: Strategies, table: StageTable, micro_batches: Ints) -> Array:
     """Micro-batches whose activations a candidate rank holds at its peak, (n, J)."""
     result = np.zeros((len(strategies), table.candidates.shape[0]))
-    for code in np.unique(strategies.schedule):
+    for code in distinct(strategies.schedule):
         rows = strategies.schedule == code
         ranks = table.candidates[None, :]
         values = in_flight(SCHEDULES[code], table.pipeline, table.virtual, ranks, micro_batches[rows][:, None])

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cann_plan.arrays import distinct
 from cann_plan.cost.pipeline_orders import Schedule
 from cann_plan.cost.pipeline_recurrence import recurrence_seconds, slowest_stage
 
@@ -53,7 +54,7 @@ def capped_seconds(
     if schedule is Schedule.DUALPIPE:
         period += period % 2
     result = np.empty(forward.shape[0])
-    for m in np.unique(run):
+    for m in distinct(run):
         rows = np.flatnonzero(run == m)
         parts = (forward[rows], backward[rows], weight[rows], send[rows])
         result[rows] = recurrence_seconds(schedule, *parts, int(m), virtual, overlapped)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from cann_plan.arrays import distinct, distinct_rows
 from cann_plan.workload.architecture import Architecture
 
 Ints = NDArray[np.int64]
@@ -84,8 +85,6 @@ def stage_table(
     prefix = np.concatenate([np.zeros((kinds, 1), np.int64), np.cumsum(onehot, axis=1)], axis=1)
     counts = prefix[:, ends] - prefix[:, starts]
     profile = counts.reshape(kinds * virtual, pipeline).T
-    _, earliest = np.unique(profile, axis=0, return_index=True)
-    if all_ranks:
-        earliest = np.arange(pipeline)
-    candidates = np.unique(np.concatenate([earliest.astype(np.int64), np.array([0, pipeline - 1], np.int64)]))
+    earliest = np.arange(pipeline) if all_ranks else distinct_rows(profile)
+    candidates = distinct(np.concatenate([earliest, np.array([0, pipeline - 1], np.int64)]))
     return StageTable(pipeline, virtual, sizes, starts, counts, prefix, candidates)

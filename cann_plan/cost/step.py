@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from cann_plan.arrays import distinct
 from cann_plan.cost.gradient_exchange import finish_seconds
 from cann_plan.cost.groups import Group, exchange_seconds
 from cann_plan.cost.layer_block import LayerBlock, edges
@@ -173,7 +174,7 @@ def _pipeline(
     """Seconds from the first forward to the last backward, (n,), schedule by schedule."""
     result = np.zeros(forward.shape[0])
     virtual = int(strategies.virtual[0])
-    for code in np.unique(strategies.schedule):
+    for code in distinct(strategies.schedule):
         rows = strategies.schedule == code
         name = SCHEDULES[code]
         split = name.startswith(("zb", "dualpipe"))

@@ -7,6 +7,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from cann_plan.arrays import distinct
+
 IntArray = npt.NDArray[np.int64]
 
 _BITS = 31  # sizes and strides stay below 2^31, so that a pair fits one signed 64-bit code
@@ -40,9 +42,9 @@ class _Codes:
             if known.all():
                 found: IntArray = self._ids[place]
                 return found
-            missing = np.unique(codes[~known])
+            missing = distinct(codes[~known])
         else:
-            missing = np.unique(codes)
+            missing = distinct(codes)
         self.codes.extend(missing.tolist())
         everything = np.asarray(self.codes, dtype=np.int64)
         self._ids = np.argsort(everything, kind="stable")

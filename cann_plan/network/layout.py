@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cann_plan.arrays import distinct_counts
 from cann_plan.network.levels import Network
 
 _MOST_ENUMERATED = 1 << 20  # ranks looked at when a group straddles units; groups repeat long before
@@ -123,13 +124,14 @@ def _count_members(
     bases = bases[: max(1, _MOST_ENUMERATED // ranks)]
     members = bases[:, None] + offsets[None, :]
     groups = np.repeat(np.arange(len(bases)), ranks)
+    width = int(members.max()) + 1  # above every child's number, so that (group, child) is one integer
     fan, fewest, most = [], [], []
     child = 1
     for unit in network.unit_sizes:
-        children, per_child = np.unique(np.stack([groups, members.reshape(-1) // child]), axis=1, return_counts=True)
-        owner = children[0]
-        parents, per_parent = np.unique(np.stack([owner, children[1] * child // unit]), axis=1, return_counts=True)
-        fan.append(_per_group(np.maximum, parents[0], per_parent, len(bases)))
+        children, per_child = distinct_counts(groups * width + members.reshape(-1) // child)
+        owner = children // width
+        parents, per_parent = distinct_counts(owner * width + children % width * child // unit)
+        fan.append(_per_group(np.maximum, parents // width, per_parent, len(bases)))
         fewest.append(_per_group(np.minimum, owner, per_child, len(bases)))
         most.append(_per_group(np.maximum, owner, per_child, len(bases)))
         child = unit

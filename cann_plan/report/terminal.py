@@ -7,7 +7,6 @@ from rich import box
 from rich.console import Console, RenderableType
 from rich.padding import Padding
 from rich.panel import Panel
-from rich.syntax import Syntax
 from rich.table import Table as RichTable
 from rich.text import Text
 
@@ -67,6 +66,8 @@ def _parts(block: Block, width: int, screen: Screen) -> list[RenderableType]:
             return [_heading(block.title, block.tone), *(_item(item) for item in block.items)]
         case Source():
             if screen.colour:
+                from rich.syntax import Syntax  # brings pygments
+
                 return [Syntax(block.text, block.language, background_color="default", theme="ansi_dark")]
             return [Text(block.text.rstrip("\n"))]
 
