@@ -32,7 +32,7 @@ Name = Annotated[str | None, typer.Option("--name", help="Name of the plan.")]
 File = Annotated[str, typer.Argument(metavar="FILE", help="File to read, or - for standard input.")]
 
 
-@app.callback(invoke_without_command=True, help="Make a plan from a model or launch configuration of another tool.")
+@app.callback(invoke_without_command=True, help="Make a plan from the files of another tool.")
 def root(context: typer.Context) -> None:
     """Without a sub-command, the help."""
     if context.invoked_subcommand is None:
@@ -48,7 +48,10 @@ def hf(
     format_: Format = None,
     output: options.Output = None,
 ) -> int:
-    """Read a Hugging Face config.json: the model alone, everything else is left to the planner."""
+    """Read a Hugging Face config.json.
+
+    It states the model alone: everything else is left to the planner.
+    """
     from cann_plan.importers.hf import HfConfigError, hf_fields
     from cann_plan.importers.imported import Notes
     from cann_plan.spec.errors import Problem, SpecError
@@ -89,9 +92,9 @@ def megatron(
     format_: Format = None,
     output: options.Output = None,
 ) -> int:
-    """Read a launch script or arguments of Megatron-LM, MindSpeed-LLM or ModelLink.
+    """Read a Megatron-LM or MindSpeed launch script.
 
-    The script is read, never run: variables, arrays, defaults and arithmetic are followed; command substitution,
+    Also scripts of ModelLink and a YAML of arguments. A script is read, never run: variables, arrays, defaults and arithmetic are followed; command substitution,
     conditionals and loops are not.
     """
     from cann_plan.importers.megatron import Options, import_megatron
@@ -131,7 +134,10 @@ def deepspeed(
     format_: Format = None,
     output: options.Output = None,
 ) -> int:
-    """Read a DeepSpeed configuration; the model is given with --model."""
+    """Read a DeepSpeed configuration.
+
+    It does not describe the model: give --model.
+    """
     from cann_plan.importers.deepspeed import Options, import_deepspeed
 
     chosen = Options(model, cluster, devices, sequence_length, name)
