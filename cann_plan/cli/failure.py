@@ -1,5 +1,7 @@
 """What goes wrong, said in one block per problem on stderr, as text or as the error document."""
 
+from __future__ import annotations
+
 import errno
 import json
 import os
@@ -8,9 +10,10 @@ import sys
 import traceback
 from collections.abc import Sequence
 from difflib import get_close_matches
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from cann_plan.planner.contract import ErrorDocument, ErrorItem
+if TYPE_CHECKING:
+    from cann_plan.planner.contract import ErrorDocument, ErrorItem
 
 # Errors of floors below that blame the input, with `message`, and where they know them `path`, `allowed`, `suggestion`.
 _INPUT_ERRORS = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -12,28 +12,33 @@ from cann_plan.cost.problem import Problem
 from cann_plan.cost.step import BREAKDOWN, OVERLAPPED
 from cann_plan.cost.strategies import SCHEDULES, Strategies
 from cann_plan.planner.choose import choose
-from cann_plan.planner.contract_estimate import EstimateDocument
 from cann_plan.planner.evaluate import Evaluation, evaluate, micro_batches, stage_memory
 from cann_plan.planner.job import Job
 from cann_plan.planner.recommend import recommendations
 from cann_plan.planner.search import Progress
 from cann_plan.planner.whole_run import DAY, cost_of, elapsed_seconds, energy_of, evaluation_share, goodput_of
+from cann_plan.spec.base import stated_values
 from cann_plan.spec.resolve import LoadedPlan
 from cann_plan.workload.architecture import MoeFfn
 from cann_plan.workload.flops import model_flops_per_token
 from cann_plan.workload.operators.rows import CONTEXT_KINDS
 
+if TYPE_CHECKING:
+    from cann_plan.planner.contract_estimate import EstimateDocument
+
 GIB = 2.0**30
 CONVENTION = "model: matrix products of forward x 3; causal attention counted half; recompute not counted"
 
 
-def estimate_document(job: Job, strategies: Strategies, recommendations: list[dict[str, Any]]) -> EstimateDocument:
-    """The document of `strategies` (a block of one) on `job`.
+def estimate_document(
+    job: Job, strategies: Strategies, recommendations: list[dict[str, Any]], evaluation: Evaluation | None = None
+) -> EstimateDocument:
+    """The document of `strategies` (a block of one) on `job`; `evaluation` holds its results in row 0 where known.
 
     Raises:
         ValueError: the strategy breaks a structural constraint (callers check first).
     """
-    result = evaluate(job.problem, strategies)
+    result = evaluate(job.problem, strategies) if evaluation is None else evaluation
     if not np.isfinite(result.step[0]):
         raise ValueError("the strategy cannot be evaluated")
     memory = memory_section(job, strategies, result)
@@ -57,7 +62,7 @@ def estimate_document(job: Job, strategies: Strategies, recommendations: list[di
     body["assumptions"] = list(job.assumptions.items)
     body["warnings"] = list(job.warnings.items)
     body["recommendations"] = recommendations
-    return cast(EstimateDocument, body)
+    return cast("EstimateDocument", body)
 
 
 def parallel_section(job: Job, strategies: Strategies) -> dict[str, Any]:
@@ -222,13 +227,15 @@ def _stated_unknown(node: Any) -> Any:
 
 def _interval(job: Job, step: float) -> dict[str, Any]:
     """The profile's spread of predictions, at the confidence the plan asks for (log-normal scaling)."""
-    from statistics import NormalDist
-
     _, spread, _ = job.profile.on(job.cluster.device.name, job.cluster.device.family)
     wanted = job.plan.limits.confidence or spread.confidence
-    normal = NormalDist()
     level = min(float(wanted), 0.999)
-    scale = normal.inv_cdf(0.5 + level / 2.0) / normal.inv_cdf(0.5 + spread.confidence / 2.0)
+    scale = 1.0
+    if level != spread.confidence:
+        from statistics import NormalDist
+
+        normal = NormalDist()
+        scale = normal.inv_cdf(0.5 + level / 2.0) / normal.inv_cdf(0.5 + spread.confidence / 2.0)
     return {
         "confidence": level, "low_s": step * spread.low**scale, "high_s": step * spread.high**scale,
         "basis": spread.basis, "n": spread.n,
@@ -237,8 +244,8 @@ def _interval(job: Job, step: float) -> dict[str, Any]:
 
 def resolved_plan(job: Job, parallel: dict[str, Any]) -> dict[str, Any]:
     """The plan with every key the estimate used filled in; a plan file again."""
-    plan: dict[str, Any] = job.plan.model_dump(mode="json", exclude_defaults=True)
-    plan["model"] = job.model.model_dump(mode="json", exclude_defaults=True)
+    plan = stated_values(job.plan)
+    plan["model"] = stated_values(job.model)
     plan["cluster"] = _stated_unknown(plan.get("cluster", {}))
     derived = ["devices", "expert_data", "micro_batches"]
     if parallel["context_kind"] != "hybrid":
@@ -262,5 +269,5 @@ def estimate(loaded: LoadedPlan, on_progress: Progress | None = None) -> Estimat
         SpecError: located problems of the plan.
     """
     choice = choose(loaded, on_progress)
-    helpful = recommendations(choice.job, choice.strategies)
-    return estimate_document(choice.job, choice.strategies, helpful)
+    helpful, evaluation = recommendations(choice.job, choice.strategies)
+    return estimate_document(choice.job, choice.strategies, helpful, evaluation)

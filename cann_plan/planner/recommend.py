@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from cann_plan.cost.strategies import SCHEDULES, Strategies
-from cann_plan.planner.evaluate import evaluate
+from cann_plan.planner.evaluate import Evaluation, evaluate
 from cann_plan.planner.job import Job
 
 GIB = 2.0**30
@@ -16,18 +16,17 @@ WORTH_TIME = 0.01  # a change is worth naming if it saves 1% of the step
 WORTH_BYTES = 0.02  # or, where memory is short, 2% of the visible memory
 
 
-def recommendations(job: Job, strategies: Strategies, limit: int = 5) -> list[dict[str, Any]]:
-    """Changes of one axis that fit and are faster, or that save memory where the plan does not fit or barely does."""
-    base = evaluate(job.problem, strategies)
-    step, size = float(base.step[0]), float(base.device_bytes[0])
-    tight = size > job.problem.memory.visible * (1.0 - job.problem.memory.borderline)
+def recommendations(job: Job, strategies: Strategies, limit: int = 5) -> tuple[list[dict[str, Any]], Evaluation]:
+    """Changes of one axis that fit and are faster, or that save memory where the plan does not fit or barely does.
+
+    Also returns the evaluation they come from, whose row 0 is the strategy itself.
+    """
     rows, labels = _neighbours(job, strategies)
-    if not rows:
-        return []
-    block = _stack(rows)
-    result = evaluate(job.problem, block)
+    result = evaluate(job.problem, _stack([strategies, *rows]))
+    step, size = float(result.step[0]), float(result.device_bytes[0])
+    tight = size > job.problem.memory.visible * (1.0 - job.problem.memory.borderline)
     items = []
-    for index, label in enumerate(labels):
+    for index, label in enumerate(labels, 1):
         new_step, new_size = float(result.step[index]), float(result.device_bytes[index])
         if not np.isfinite(new_step):
             continue
@@ -40,7 +39,7 @@ def recommendations(job: Job, strategies: Strategies, limit: int = 5) -> list[di
             entry = {"set": label, "delta_gib": (new_size - size) / GIB, "delta_step_s": new_step - step, "why": why}
             items.append((gain, entry))
     items.sort(key=lambda item: item[0])
-    return [entry for _, entry in items[:limit]]
+    return [entry for _, entry in items[:limit]], result
 
 
 def _why(step: float, size: float, new_step: float, new_size: float, fits: bool) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, model_validator
@@ -65,6 +66,26 @@ class Section(BaseModel):
 def key(description: str, *, unit: str | None = None, default: Any = None) -> Any:
     """A key of a section that may be absent; None means "not stated" (the planner assumes a value and says so)."""
     return Field(default, description=f"{description} [{unit}]" if unit else description)
+
+
+def stated_values(section: BaseModel) -> dict[str, Any]:
+    """The values of a section that differ from their defaults, as plain data; no serialisers are built for it."""
+    result = {}
+    for name, field in type(section).model_fields.items():
+        value = getattr(section, name)
+        if value != field.get_default(call_default_factory=True):
+            result[name] = _plain(value)
+    return result
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, BaseModel):
+        return stated_values(value)
+    if isinstance(value, Mapping):
+        return {key: _plain(child) for key, child in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(child) for child in value]
+    return value
 
 
 def section(kind: type[S], description: str) -> Any:
