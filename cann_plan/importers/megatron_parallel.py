@@ -84,6 +84,8 @@ def parallel_section(
     _sharding(arguments, section, data * found.context, notes)
     _offload(arguments, section, notes)
     section["overlap"] = _overlap(arguments, found)
+    if stack.legacy and section["overlap"]["tensor"] == "mc2":
+        notes.warn("--use-mc2: ModelLink of the RC2 era switches it off when it checks its arguments")
     order = arguments.text("rank-order")
     if arguments.has("use-tp-pp-dp-mapping"):
         order = "tp-cp-ep-pp-dp"

@@ -132,7 +132,7 @@ def _experts(arguments: Arguments, notes: Notes) -> dict[str, Any]:
         dispatcher = "alltoall"
     even = arguments.has("fix-router", "moe-router-force-load-balancing")
     level = arguments.text("moe-zero-memory")
-    arguments.ask(("moe-zero-memory-num-layers", "moe-pad-expert-input-to-capacity"))
+    arguments.ask(("moe-zero-memory-num-layers",))
     return {
         "dispatcher": dispatcher,
         "capacity_factor": arguments.number("moe-expert-capacity-factor"),

@@ -94,8 +94,8 @@ def megatron(
 ) -> int:
     """Read a Megatron-LM or MindSpeed launch script.
 
-    Also scripts of ModelLink and a YAML of arguments. A script is read, never run: variables, arrays, defaults and arithmetic are followed; command substitution,
-    conditionals and loops are not.
+    Also scripts of ModelLink and a YAML of arguments. A script is read, never run: variables, arrays, defaults and
+    arithmetic are followed; command substitution, conditionals and loops are not.
     """
     from cann_plan.importers.megatron import Options, import_megatron
 
