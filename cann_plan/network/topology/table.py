@@ -1,0 +1,253 @@
+"""Times of collectives on a topology: the library's algorithms with the bandwidth each one's traffic finds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from cann_plan.network.algorithms import Row, ideal_rows
+from cann_plan.network.bounds import lower_bounds
+from cann_plan.network.groups import Group
+from cann_plan.network.hccl import hccl_rows
+from cann_plan.network.hccl_constants import hccl_constants
+from cann_plan.network.layout import GroupLayout
+from cann_plan.network.levels import Level, Network
+from cann_plan.network.library import CommunicationOptions, default_efficiency, envelope
+from cann_plan.network.links import LinkUse, link_uses
+from cann_plan.network.nccl import nccl_rows
+from cann_plan.network.nccl_constants import nccl_constants
+from cann_plan.network.table import CommunicationTable, _Entry
+from cann_plan.network.topology import patterns
+from cann_plan.network.topology.axes import Axis
+from cann_plan.network.topology.fabric import Fabric
+from cann_plan.network.topology.loads import LinkLoads, combine
+from cann_plan.network.topology.routing import route, routing_name
+from cann_plan.network.topology.traffic import IntArray, Traffic
+
+HOP_LATENCY = 0.5e-6
+"""Seconds per further switch or forwarding endpoint: EDR 0.5, HDR 0.6 us (stas00/ml-engineering @744d01e
+network/README.md)."""
+
+_GATHERS = ("all_reduce", "all_gather", "reduce_scatter")
+_RECURSIVE = (
+    "nhr", "nb", "halving_doubling", "recursive_doubling", "double_tree", "tree", "bruck", "in_network",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class PatternLoad:
+    """What one traffic pattern of a group finds on the topology.
+
+    Attributes:
+        slowdown: at least 1: how much slower than at full injection its flows run.
+        hops: most links a message crosses.
+        loads: loads of the links; for recursive patterns the mean of the steps weighted by their bytes.
+    """
+
+    slowdown: float
+    hops: int
+    loads: LinkLoads
+
+
+class TopologyTable(CommunicationTable):
+    """`CommunicationTable` of servers joined by a fabric instead of a plain switch.
+
+    Inside a server the levels stay. Between servers every algorithm gets the bandwidth that the worst link leaves to
+    its own traffic, all groups communicating at once; where that is less than full injection, the fastest algorithm is
+    taken, among them direct exchange and, on tori and full meshes, rings or meshes along all axes
+    at once (the vector divided in proportion to the bandwidth of the axes).
+    """
+
+    def __init__(
+        self,
+        inside: tuple[Level, ...],
+        scale_out: Level,
+        fabric: Fabric,
+        library: str = "ideal",
+        generation: str = "",
+        options: CommunicationOptions | None = None,
+        *,
+        routing: str | None = None,
+        placement: str = "compact",
+        hop_latency: float = HOP_LATENCY,
+        seed: int = 0,
+    ) -> None:
+        """`scale_out`: bandwidth, efficiency and latency of one device between servers; its size is set here.
+
+        Raises ValueError for an unknown routing or placement.
+        """
+        level = replace(
+            scale_out, name=fabric.name, kind="switch", size=max(2, fabric.nodes), oversubscription=1.0, dimensions=()
+        )
+        super().__init__(Network((*inside, level), library, generation, len(inside)), options)
+        self.fabric = fabric
+        self.routing = routing_name(routing or fabric.routing)
+        self.placement = placement
+        self.hop_latency = hop_latency
+        self._place = fabric.positions(placement, seed)
+        self._loads: dict[tuple[Group, str], PatternLoad] = {}
+        self._servers: dict[Group, patterns.ServerGroups | None] = {}
+
+    def pattern(self, group: Group, pattern: str) -> PatternLoad | None:
+        """Load of one pattern (ring, doubling, all_to_all, chain) of a group; None where it leaves no server."""
+        servers = self._server_groups(group)
+        if servers is None:
+            return None
+        key = (group, pattern)
+        if key not in self._loads:
+            self._loads[key] = self._load(servers, pattern)
+        return self._loads[key]
+
+    def phases(self, group: Group) -> tuple[tuple[Axis, ...], ...]:
+        """Axes along which the group can run its own rings or meshes, phase by phase; empty where it cannot."""
+        servers = self._server_groups(group)
+        if servers is None or not self.fabric.topology.direct:
+            return ()
+        return self.fabric.topology.phases(self._place[servers.members])
+
+    def _server_groups(self, group: Group) -> patterns.ServerGroups | None:
+        if group not in self._servers:
+            servers = patterns.server_groups(group, self.fabric.nodes, self.fabric.per_node)
+            if servers is not None and not group.concurrent:
+                servers = patterns.ServerGroups(servers.members[:1])
+            self._servers[group] = servers
+        return self._servers[group]
+
+    def _load(self, servers: patterns.ServerGroups, pattern: str) -> PatternLoad:
+        endpoints = self.fabric.topology.endpoints
+        place = self._place
+        if pattern == "doubling":
+            parts = [(self._routed(flows, 1), share) for flows, share in patterns.doubling(servers, place, endpoints)]
+            slowdown = sum(max(1.0, loads.slowdown) * share for loads, share in parts)
+            hops = self._farthest(place[servers.members[:, 0]], place[servers.members[:, -1]])
+            return PatternLoad(slowdown, hops, combine(parts))
+        builders: dict[str, Callable[[], Traffic]] = {
+            "ring": lambda: patterns.ring(servers, place, endpoints),
+            "chain": lambda: patterns.chain(servers, place, endpoints),
+            "all_to_all": lambda: patterns.all_to_all(servers, place, endpoints),
+        }
+        peers = servers.size - 1 if pattern == "all_to_all" else 1
+        loads = self._routed(builders[pattern](), peers)
+        members = place[servers.members]
+        if pattern == "all_to_all":
+            hops = self._farthest(members[:, :1], members)
+        else:
+            hops = self._farthest(members[:, :-1], members[:, 1:])
+        return PatternLoad(max(1.0, loads.slowdown), hops, loads)
+
+    def _routed(self, traffic: Traffic, peers: int) -> LinkLoads:
+        """`peers`: flows into which the unit that an adapter sends is divided, before queue pairs."""
+        ports = self.fabric.per_node if self.fabric.planes == 1 else max(1, self.fabric.per_node // self.fabric.planes)
+        return route(self.fabric.topology, traffic, self.routing, peers * ports * self.fabric.queue_pairs)
+
+    def _farthest(self, source: IntArray, destination: IntArray) -> int:
+        one, other = np.broadcast_arrays(source, destination)
+        return int(self.fabric.topology.hops(one.reshape(-1), other.reshape(-1)).max(initial=0))
+
+    def _tabulate(self, operation: str, place: int, group: Group) -> _Entry:
+        outer = len(self.network.levels) - 1
+        if group.size * group.outer_size == 1 or outer not in self.layout(place).crossed:
+            return super()._tabulate(operation, place, group)
+        layout = self.layout(place)
+        efficiency = tuple(
+            default_efficiency(self.network, index) if level.efficiency is None else level.efficiency
+            for index, level in enumerate(self.network.levels)
+        )
+        overhead = tuple(0.0 for _ in self.network.levels)
+        uses = link_uses(self.network, layout, efficiency, overhead, group.concurrent)
+        rows = self._rows(uses, layout, operation, group)
+        return _Entry(tuple(envelope(rows)), uses, tuple(lower_bounds(uses, layout.ranks, operation)))
+
+    def _rows(self, uses: tuple[LinkUse, ...], layout: GroupLayout, operation: str, group: Group) -> list[Row]:
+        algorithm = "library" if self.options.algorithm == "auto" else self.options.algorithm
+        free = algorithm == "library"  # no algorithm was asked for
+        names = {"all_to_all": ("all_to_all",), "send_recv": ("chain",)}.get(operation, ("ring", "doubling"))
+        found = {name: load for name in names if (load := self.pattern(group, name)) is not None}
+        if not found:
+            return self._library(uses, layout, operation, algorithm)
+        slowed = any(load.slowdown > 1.0 for load in found.values())
+        if free and slowed and operation in _GATHERS:
+            algorithm = "best"
+        rows = []
+        for name, load in found.items():
+            changed = self._changed(uses, load.slowdown, load.hops)
+            offered = self._library(changed, layout, operation, algorithm)
+            rows += [row for row in offered if len(found) == 1 or _pattern_of(row) == name]
+        if free and slowed and operation in _GATHERS:
+            rows += self._direct_rows(uses, layout, operation, group)
+            rows += self._axis_rows(uses, layout, operation, group)
+        return rows
+
+    def _changed(self, uses: tuple[LinkUse, ...], slowdown: float, hops: int) -> tuple[LinkUse, ...]:
+        """The levels with what a pattern leaves of the outermost one."""
+        last = uses[-1]
+        further = max(0, hops - self.fabric.topology.shortest) * self.hop_latency
+        if self.routing == "valiant":
+            further *= 2.0
+        changed = replace(
+            last,
+            link=last.link / slowdown,
+            rate=last.rate / slowdown,
+            nominal=last.nominal / slowdown,
+            step=last.step + further,
+        )
+        return (*uses[:-1], changed)
+
+    def _direct_rows(self, uses: tuple[LinkUse, ...], layout: GroupLayout, operation: str, group: Group) -> list[Row]:
+        """Every rank sends its part to every other, message after message."""
+        load = self.pattern(group, "all_to_all")
+        if load is None:
+            return []
+        rows = self._library(self._changed(uses, load.slowdown, load.hops), layout, operation, "ring")
+        return [replace(row, algorithm="direct") for row in rows if row.algorithm == "ring"]
+
+    def _axis_rows(self, uses: tuple[LinkUse, ...], layout: GroupLayout, operation: str, group: Group) -> list[Row]:
+        """Rings or meshes along all axes at once, phase after phase where pods are joined."""
+        phases = self.phases(group)
+        if not phases:
+            return []
+        last = uses[-1]
+        axes = [axis for phase in phases for axis in phase]
+        steps = sum(axis.steps for axis in axes)
+        fan = steps + 1  # a ring of as many steps; its share (fan-1)/fan is put right in the rate
+        needed, before = 0.0, 1
+        for phase in phases:
+            members = math.prod(axis.extent for axis in phase)
+            needed += (members - 1) / members / before / sum(axis.rate for axis in phase)
+            before *= members
+        rate = last.rate * (last.fan - 1) / last.fan / needed
+        ranks = layout.below[last.index] * fan
+        if self.network.library == "hccl":
+            rate *= steps / fan / ((last.fan - 1) / last.fan)
+        else:
+            rate *= (ranks - 1) / ranks / ((layout.ranks - 1) / layout.ranks)
+        further = max(axis.hops - 1 for axis in axes) * self.hop_latency
+        changed = replace(last, fan=fan, link=rate, rate=rate, nominal=rate, step=last.step + further)
+        rows = self._library((*uses[:-1], changed), replace(layout, ranks=ranks), operation, "ring")
+        meshes = any(axis.steps == 1 and axis.extent > 2 for axis in axes)
+        name = "axis_meshes" if meshes else "axis_rings"
+        return [replace(row, algorithm=name) for row in rows if row.algorithm == "ring"]
+
+    def _library(self, uses: tuple[LinkUse, ...], layout: GroupLayout, operation: str, algorithm: str) -> list[Row]:
+        """The library's rows on given levels; `algorithm` as in `CommunicationOptions`."""
+        network = self.network
+        if network.library == "hccl":
+            constants = hccl_constants(network.generation)
+            rows = hccl_rows(uses, layout, operation, constants, network.node_levels, algorithm)
+        elif network.library in ("nccl", "rccl"):
+            generation = "mi300" if network.library == "rccl" else network.generation
+            rows = nccl_rows(uses, layout, operation, nccl_constants(generation), network.node_levels)
+        else:
+            rows = ideal_rows(uses, layout, operation)
+        if algorithm in ("library", "best"):
+            return rows
+        wanted = {"tree": "double_tree"}.get(algorithm, algorithm)
+        named = [row for row in rows if row.algorithm == wanted]
+        return [replace(row, low=0.0, high=float("inf")) for row in named] or rows
+
+
+def _pattern_of(row: Row) -> str:
+    return "doubling" if row.algorithm in _RECURSIVE else "ring"
