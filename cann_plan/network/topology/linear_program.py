@@ -13,9 +13,7 @@ MOST_VARIABLES = 60_000
 """Sources times links that HiGHS solves within seconds."""
 
 
-def least_worst_load(
-    graph: Graph, flows: Flows, *, method: Literal[highs, highs - ds, highs - ipm] = "highs-ipm"
-) -> float:
+def least_worst_load(graph: Graph, flows: Flows) -> float:
     """Least pressure (units over capacity) of the worst link when flows may split in any way.
 
     Maximum concurrent flow with flows of one source added up (Shahrokhi, Matula 1990), solved by HiGHS. Endpoints on
@@ -57,7 +55,7 @@ def least_worst_load(
     below: Any = hstack([total, csr_array(-capacity[:, None])], format="csr")
     cost = np.zeros(width + 1)
     cost[-1] = 1.0
-    solved = linprog(
+    solved: Any = linprog(
         cost, A_ub=below, b_ub=np.zeros(links), A_eq=equal, b_eq=arrives, bounds=(0, None), method="highs-ipm"
     )
     if not solved.success:
