@@ -110,7 +110,7 @@ def rank_memory(
     # of the offloaded activations, one layer's are on their way down and the next one's on their way up
     window = np.minimum(tensors, 2.0 * tensors / np.maximum(passes.in_flight * counts.sum(axis=0)[None, :], 1.0))
     kept = passes.kept - tensors + window
-    updating = _update(problem, strategies, state, largest_tensor(block.shapes, row, present))
+    updating = _update(problem, state, largest_tensor(block.shapes, row, present))
     peaks = _peaks(passes, kept, updating)
     phase = np.argmax(peaks, axis=0)
     held = weights + gradients + optimizer + standing
@@ -136,16 +136,20 @@ def _peaks(passes: Activations, kept: Array, updating: Array) -> Array:
     return np.stack([held + passes.forward, held + passes.backward, updating])
 
 
-def _update(problem: Problem, strategies: Strategies, state: RankState, largest: Array) -> Array:
+def _update(problem: Problem, state: RankState, largest: Array) -> Array:
     """Bytes the optimizer holds while it updates, (n, J): per element of its largest tensor, or of all it updates."""
     options, states = problem.memory, problem.states
     if states.optimizer <= 0.0:
         return np.zeros_like(largest)
     updated = state.optimizer / states.optimizer  # parameters this rank updates
     tensor = np.minimum(largest * problem.trainable_fraction, updated)
-    # a sharded optimizer updates one flat buffer per data type in place
-    single = np.where(strategies.zero_stage[:, None] == 0, tensor * options.update_tensor, 0.0)
-    result: Array = single + updated * options.update_all
+    offload = problem.offload
+    swapped = 0.0
+    if offload.optimizer > 0.0 and not offload.update_on_host:
+        # states come back for the update tensor by tensor; a copy that shares the weights' upper halves never left
+        moved = states.optimizer if states.optimizer - states.late >= 4.0 else states.late
+        swapped = moved * offload.optimizer
+    result: Array = tensor * (options.update_tensor + swapped) + updated * options.update_all
     return result
 
 

@@ -61,7 +61,8 @@ def rank_state(problem: Problem, strategies: Strategies, block: LayerBlock, row:
     head = block.dense[kinds + 1][row]
     if problem.architecture.tied_embeddings and table.pipeline == 1:
         head = np.full_like(head, hidden)
-    dense = dense + first * block.dense[kinds][row][:, None] + last * head[:, None]
+    edge = first * block.dense[kinds][row][:, None] + last * head[:, None]
+    dense = dense + edge
     for index in range(kinds + 2, len(block.costs)):
         dense = dense + last * block.dense[index][row][:, None]
         expert = expert + last * block.expert[index][row][:, None]
@@ -84,9 +85,13 @@ def rank_state(problem: Problem, strategies: Strategies, block: LayerBlock, row:
         return held * (per_parameter * problem.trainable_fraction)
 
     parts = dense / dense_ways + expert / expert_ways
-    base = problem.frozen_states if problem.trainable_fraction < 1.0 else states.weight
-    reference = problem.reference_copies * states.live
-    weights = (base + reference) * np.where(stage >= 3, parts, dense + expert)
+    held = np.where(stage >= 3, parts, dense + expert)
+    weights = (states.weight + problem.reference_copies * states.live) * held
+    if problem.trainable_fraction < 1.0:
+        # frozen layers, tables that no quantisation touches (QLoRA), and the adapters
+        tables = np.where(stage >= 3, edge / dense_ways, edge)
+        weights = problem.frozen_states * (held - tables) + states.live * tables
+        weights = weights + states.weight * problem.trainable_fraction * held
     gathered = np.where((stage >= 3) & (dense_ways > 1.0), 2.0 * largest * states.live, 0.0)
     return RankState(
         dense, expert, weights, sized(states.gradient, 2), sized(states.optimizer, 1), gathered, dense_group,

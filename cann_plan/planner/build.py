@@ -16,6 +16,7 @@ from cann_plan.planner.memory_options import memory_options, probabilities_in_ac
 from cann_plan.planner.offload import offload_options
 from cann_plan.planner.stack import attention_kernel, fused_operators, stack_parameters
 from cann_plan.planner.states import compute_dtype, linear_dtype, state_bytes
+from cann_plan.planner.untimed import UNKNOWN_RATE, NoTraffic, untimed_device
 from cann_plan.spec.cluster import Cluster
 from cann_plan.spec.device import UnknownFigureError, UnsupportedDataTypeError
 from cann_plan.spec.model import ModelSpec
@@ -34,8 +35,12 @@ TOKENS_PER_STEP = 4.0 * 2.0**20  # a common pre-training batch of about 4 Mi tok
 TOKENS_PER_PARAMETER = 20.0  # compute-optimal training, Hoffmann et al. 2022 (arXiv 2203.15556)
 
 
-def build_job(plan: PlanSpec, model: ModelSpec, cluster: Cluster, profile: ProfileSpec) -> Job:
+def build_job(
+    plan: PlanSpec, model: ModelSpec, cluster: Cluster, profile: ProfileSpec, *, timed: bool = True
+) -> Job:
     """Resolve every number a plan leaves open, recording each as an assumption.
+
+    Not `timed`: rates of the device and its links are not needed and no time of the job means anything.
 
     Raises:
         PlanError: values that do not go together, or a figure of the device that nobody states.
@@ -52,8 +57,8 @@ def build_job(plan: PlanSpec, model: ModelSpec, cluster: Cluster, profile: Profi
     task = assumptions.take("training.task", training.task, "pretrain", "default")
     longest = architecture.position_table or DEFAULT_SEQUENCE
     sequence = assumptions.take("training.sequence_length", training.sequence_length, longest, "default")
-    peak, peak_source = _peak(cluster, precision)
-    device = _device(cluster)
+    peak, peak_source = _peak(cluster, precision) if timed else (UNKNOWN_RATE, "not stated")
+    device = _device(cluster) if timed else untimed_device(cluster)
     stack = stack_parameters(profile, plan.software, cluster, assumptions, warnings)
     kernel = attention_kernel(plan.software, profile, assumptions)
     states = state_bytes(training, precision, profile, assumptions)
@@ -70,7 +75,7 @@ def build_job(plan: PlanSpec, model: ModelSpec, cluster: Cluster, profile: Profi
         architecture=architecture,
         settings=settings,
         compute=compute,
-        communication=communication_table(plan, cluster, library, assumptions, warnings),
+        communication=communication_table(plan, cluster, library, assumptions, warnings) if timed else NoTraffic(),
         devices=cluster.devices,
         devices_per_node=cluster.devices_per_node,
         global_batch_size=batch,
@@ -110,7 +115,8 @@ def _frozen_bytes(task: str, live: float) -> float:
 
 
 def _default_precision(cluster: Cluster) -> str:
-    return "bf16" if "bf16" in cluster.device.known_peaks else "fp16"
+    known = cluster.device.known_peaks
+    return "bf16" if "bf16" in known or not known else "fp16"
 
 
 def _peak(cluster: Cluster, precision: str) -> tuple[float, str]:

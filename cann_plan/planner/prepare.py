@@ -16,8 +16,8 @@ from cann_plan.spec.profile import ProfileSpec
 from cann_plan.spec.resolve import LoadedPlan
 
 
-def prepare(loaded: LoadedPlan, cluster: Cluster | None = None) -> Job:
-    """The job of a loaded plan, on `cluster` instead of its own when given.
+def prepare(loaded: LoadedPlan, cluster: Cluster | None = None, *, timed: bool = True) -> Job:
+    """The job of a loaded plan, on `cluster` instead of its own when given; not `timed`: for its memory alone.
 
     Raises:
         SpecError: located problems of values that do not go together.
@@ -25,7 +25,7 @@ def prepare(loaded: LoadedPlan, cluster: Cluster | None = None) -> Job:
     target = cluster or loaded.hardware
     profile = load_profile(loaded, target)
     try:
-        job = build_job(loaded.spec, loaded.model, target, profile)
+        job = build_job(loaded.spec, loaded.model, target, profile, timed=timed)
     except PlanError as error:
         loaded.fail(error.path, error.message, error.allowed, error.suggestion)
     if loaded.cluster_assumed:
