@@ -6,6 +6,7 @@ Schema made from them. Units and conventions are those of `contract_estimate`, w
 
 from typing import Literal, NotRequired, TypedDict
 
+from cann_plan.planner.contract_claims import ClaimEntry, ClaimFigure, ClaimsDocument
 from cann_plan.planner.contract_collective import CollectiveDocument, CollectiveRow, CollectiveSweepDocument
 from cann_plan.planner.contract_estimate import (
     Assumption,
@@ -37,6 +38,9 @@ __all__ = [
     "Candidate",
     "CheckDocument",
     "CheckedPlan",
+    "ClaimEntry",
+    "ClaimFigure",
+    "ClaimsDocument",
     "CollectiveDocument",
     "CollectiveRow",
     "CollectiveSweepDocument",
@@ -350,6 +354,7 @@ DOCUMENTS: dict[str, type] = {
     "compare-topologies": TopologiesDocument,
     "collective": CollectiveDocument,
     "collective-sweep": CollectiveSweepDocument,
+    "claims": ClaimsDocument,
     "diff": DiffDocument,
     "sweep": SweepDocument,
     "explain": ExplainDocument,

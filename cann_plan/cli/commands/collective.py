@@ -43,7 +43,7 @@ def command(
     format_: options.Format = None,
     output: options.Output = None,
 ) -> int:
-    """Time one collective: algorithm, bandwidth, lower bound and bottleneck.
+    """Time one collective on a cluster or topology.
 
     Bytes count as in nccl-tests and hccl_test: the full vector for all-reduce, broadcast and reduce, the gathered
     vector for all-gather and reduce-scatter, all a rank sends for all-to-all. GB/s are 10^9 bytes per second. All
