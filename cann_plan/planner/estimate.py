@@ -250,6 +250,8 @@ def resolved_plan(job: Job, parallel: dict[str, Any]) -> dict[str, Any]:
     derived = ["devices", "expert_data", "micro_batches"]
     if parallel["context_kind"] != "hybrid":
         derived.append("ulysses_degree")
+    if parallel["zero_stage"] == 0:
+        derived.append("shard_group")
     if not any(isinstance(kind.ffn, MoeFfn) for kind in job.architecture.kinds):
         derived += ["expert", "expert_tensor"]
     plan["parallel"] = {name: value for name, value in parallel.items() if name not in derived}
