@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Final
+
+from cann_plan.records import dataclass
 
 MAX_TEXT: Final = 80  # characters; no quantity a person writes is longer
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:_[0-9]+)*\.?(?:[0-9]+(?:_[0-9]+)*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,6 +13,7 @@ from cann_plan.cost.strategies import Strategies
 from cann_plan.hardware.vector import optimizer_seconds, vector_seconds
 from cann_plan.network.compression import ExchangeTime, compressed_exchange
 from cann_plan.network.overlap import compute_slowdown, exposed_seconds, never_hidden_share
+from cann_plan.records import dataclass
 from cann_plan.workload.operators.operator import Array
 
 Ints = NDArray[np.int64]
@@ -166,7 +165,12 @@ def _optimizer(problem: Problem, s: Strategies, state: RankState) -> Array:
 
 
 def _fully_sharded(
-    problem: Problem, s: Strategies, state: RankState, table: StageTable, forward: Array, backward: Array,
+    problem: Problem,
+    s: Strategies,
+    state: RankState,
+    table: StageTable,
+    forward: Array,
+    backward: Array,
     micro_batches: Ints,
 ) -> tuple[Array, Array]:
     """Exposed and hidden seconds of parameter gathers and gradient scatters of ZeRO-3 / FSDP, (n,).

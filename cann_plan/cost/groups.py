@@ -7,12 +7,11 @@ tensor x context). Trap: the two give different expert-data degrees.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
 from cann_plan.cost.problem import Communication
+from cann_plan.records import dataclass
 from cann_plan.workload.operators.operator import Array, Message
 
 Ints = NDArray[np.int64]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,6 +10,7 @@ from cann_plan.cost.layer_table import Hiding, LayerCost, layer_cost, unique_row
 from cann_plan.cost.memory_weights import WeightShapes, weight_shapes
 from cann_plan.cost.problem import Problem
 from cann_plan.cost.strategies import Strategies
+from cann_plan.records import dataclass
 from cann_plan.workload.operators.common import linear
 from cann_plan.workload.operators.edges import embedding_operators, head_operators
 from cann_plan.workload.operators.layer import layer_operators

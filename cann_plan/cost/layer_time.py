@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from cann_plan.hardware.attention import attention_seconds, unfused_attention_se
 from cann_plan.hardware.device import Device
 from cann_plan.hardware.gemm import gemm_seconds, grouped_gemm_seconds
 from cann_plan.hardware.vector import vector_seconds
+from cann_plan.records import dataclass
 from cann_plan.workload.operators.operator import ZERO, Array, CoreAttention, Gemm, GroupedGemm, Vector
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,6 +12,7 @@ from cann_plan.cost.pipeline_in_flight import in_flight
 from cann_plan.cost.problem import Problem
 from cann_plan.cost.stages import StageTable
 from cann_plan.cost.strategies import SCHEDULES, Strategies
+from cann_plan.records import dataclass
 from cann_plan.workload.operators.operator import Array
 
 Ints = NDArray[np.int64]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cann_plan.records import dataclass
 from cann_plan.workload.operators.operator import Array, Gemm, GroupedGemm, Operator
 
 Ints = NDArray[np.int64]

@@ -5,8 +5,6 @@ micro-batches where not; which of the two depends on a row's own values only, so
 a block. `benchmarks/pipeline_accuracy.py` prints the errors and the speed.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,6 +15,7 @@ from cann_plan.cost.pipeline_one_f_one_b import gpipe_seconds, one_f_one_b_secon
 from cann_plan.cost.pipeline_orders import Schedule, chunks_per_stage, runnable, stage_of
 from cann_plan.cost.pipeline_zb_v import zb_v_seconds
 from cann_plan.cost.pipeline_zero_bubble import zb_h1_seconds
+from cann_plan.records import dataclass
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -5,13 +5,13 @@ order, each as one operation on arrays of rows. The schedule depends only on (st
 order is prepared once. Its cost is 2 or 3 array operations per pass: about p * v * M * 3 of them, so callers cap M.
 """
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cann_plan.cost.pipeline_orders import Kind, Operation, Schedule, stage_of, stage_orders
+from cann_plan.records import dataclass
 
 Floats = NDArray[np.float64]
 

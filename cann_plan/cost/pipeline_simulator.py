@@ -9,12 +9,11 @@ Overlapped: the sending stage goes on at once and only the consumer waits for `s
 as one operation (DualPipe) send both results in one exchange.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cann_plan.cost.pipeline_orders import Kind, Order, Schedule, chunks_per_stage, stage_of, stage_orders
+from cann_plan.records import dataclass
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

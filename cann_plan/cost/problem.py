@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from cann_plan.cost.layer_time import Compute
 from cann_plan.cost.recompute import Policy
 from cann_plan.network.compression import NO_COMPRESSION, Compression
+from cann_plan.records import dataclass
 from cann_plan.workload.architecture import Architecture
 from cann_plan.workload.operators.operator import Array
 from cann_plan.workload.operators.rows import LayerSettings

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from cann_plan.records import dataclass
 from cann_plan.workload.operators.operator import Operator, Saved
 
 MODULES = (

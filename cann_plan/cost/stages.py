@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
 from cann_plan.arrays import distinct, distinct_rows
+from cann_plan.records import dataclass
 from cann_plan.workload.architecture import Architecture
 
 Ints = NDArray[np.int64]

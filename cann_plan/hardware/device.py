@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from cann_plan.hardware.operator_model import OperatorModel
+from cann_plan.records import dataclass
 
 
 class UnsupportedPrecision(ValueError):  # noqa: N818 - reads as the reason, which is shown to the user

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from cann_plan.network.collectives import all_gather, all_reduce, all_to_all, rooted
 from cann_plan.network.collectives.affine import ZERO, Affine
 from cann_plan.network.layout import GroupLayout
 from cann_plan.network.links import LinkUse
+from cann_plan.records import dataclass
 
 OPERATIONS = (
     "all_reduce",

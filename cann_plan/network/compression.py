@@ -10,13 +10,13 @@ Sources:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from cann_plan.network.groups import IntArray
+from cann_plan.records import dataclass
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -13,8 +13,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from cann_plan.records import dataclass
 
 US: Final = 1e-6
 KIB: Final = 1024.0

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
 from cann_plan.arrays import distinct_counts
 from cann_plan.network.levels import Network
+from cann_plan.records import dataclass
 
 _MOST_ENUMERATED = 1 << 20  # ranks looked at when a group straddles units; groups repeat long before
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
+
+from cann_plan.records import dataclass
 
 KINDS = ("switch", "full-mesh", "ring", "torus", "pair")
 LIBRARIES = ("hccl", "nccl", "rccl", "ideal")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from cann_plan.network.algorithms import Row, ideal_rows
 from cann_plan.network.hccl import hccl_rows
@@ -14,6 +14,7 @@ from cann_plan.network.links import LinkUse, link_uses
 from cann_plan.network.nccl import NODE_CLASS_BANDWIDTH, nccl_rows
 from cann_plan.network.nccl_constants import nccl_constants
 from cann_plan.network.transport import TCP_CORES
+from cann_plan.records import dataclass
 
 ALGORITHMS = (
     "library", "auto", "best", "ring", "double_ring", "mesh", "one_shot", "halving_doubling", "recursive_doubling",

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from cann_plan.network.layout import GroupLayout
 from cann_plan.network.levels import Level, Network
+from cann_plan.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

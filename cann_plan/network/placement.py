@@ -9,14 +9,13 @@ Older stacks place the expert groups inside the data-parallel groups ("nested").
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
 from cann_plan.network.groups import GroupIndex, IntArray
 from cann_plan.network.layout import group_layout
 from cann_plan.network.levels import Network
+from cann_plan.records import dataclass
 
 AXES = ("tp", "cp", "ep", "dp", "pp")
 DEFAULT_ORDER = "tp-cp-ep-dp-pp"

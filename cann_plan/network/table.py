@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +15,7 @@ from cann_plan.network.levels import Network
 from cann_plan.network.library import CommunicationOptions, collective_rows, default_efficiency
 from cann_plan.network.links import LinkUse
 from cann_plan.network.transport import with_transport
+from cann_plan.records import dataclass
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -11,11 +11,12 @@ Sources:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from cann_plan.network.levels import Level, Network
 from cann_plan.network.nccl import NODE_CLASS_BANDWIDTH
+from cann_plan.records import dataclass
 
 TRANSPORTS: Final = ("rdma", "tcp")
 

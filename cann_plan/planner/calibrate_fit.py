@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cann_plan.planner.calibrate_model import PARAMETERS
+from cann_plan.records import dataclass
 
 Array = NDArray[np.float64]
 Predict = Callable[[int, Array], float]

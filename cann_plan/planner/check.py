@@ -5,10 +5,10 @@ is unknown (a cost limit without a price) counts as not kept: a gate that cannot
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from cann_plan.planner.contract import CheckDocument, CheckedPlan, ErrorItem, EstimateDocument, LimitResult
+from cann_plan.records import dataclass
 
 FITS = "memory_fits"
 

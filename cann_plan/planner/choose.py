@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from cann_plan.cost.strategies import Strategies
 from cann_plan.planner.constraints import EXPLAIN, REASONS, broken_constraint
@@ -11,6 +11,7 @@ from cann_plan.planner.layout import fixed_axes
 from cann_plan.planner.prepare import least_nodes, prepare
 from cann_plan.planner.search import Found, Progress, search
 from cann_plan.planner.space import strategy_space
+from cann_plan.records import dataclass
 from cann_plan.spec.resolve import LoadedPlan
 
 MOST_NODES = 4096

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, Literal, cast
 
 from cann_plan.planner.choose import Choice, choose
 from cann_plan.planner.contract_claims import ClaimEntry, ClaimFigure
 from cann_plan.planner.contract_estimate import EstimateDocument
 from cann_plan.planner.estimate import estimate_document
+from cann_plan.records import dataclass
 from cann_plan.spec.resolve import LoadedPlan, load_plan
 
 ClaimVerdict = Literal["reached", "reached_if", "not_reachable"]

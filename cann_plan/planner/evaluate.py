@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,6 +14,7 @@ from cann_plan.cost.stages import StageTable, stage_table
 from cann_plan.cost.step import BREAKDOWN, OVERLAPPED, step_time
 from cann_plan.cost.strategies import Strategies
 from cann_plan.planner.constraints import REASONS, broken_constraint
+from cann_plan.records import dataclass
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from cann_plan.cost.gradient_exchange import gradient_seconds
@@ -12,6 +10,7 @@ from cann_plan.cost.rank_state import rank_state
 from cann_plan.cost.stages import stage_table
 from cann_plan.cost.strategies import Strategies
 from cann_plan.planner.job import Job
+from cann_plan.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

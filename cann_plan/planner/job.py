@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from cann_plan.cost.problem import Problem
 from cann_plan.cost.strategies import Strategies
 from cann_plan.planner.assumptions import Assumptions, Warnings
+from cann_plan.records import dataclass
 from cann_plan.spec.cluster import Cluster
 from cann_plan.spec.model import ModelSpec
 from cann_plan.spec.plan import PlanSpec

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from cann_plan.cost.recompute import FULL, NONE, SELECTIVE, Policy
 from cann_plan.cost.strategies import SCHEDULES, Strategies
 from cann_plan.planner.assumptions import Assumptions, PlanError
+from cann_plan.records import dataclass
 from cann_plan.spec.cluster import Cluster
 from cann_plan.spec.parallel import ParallelSpec, RecomputeSpec
 from cann_plan.workload.architecture import Architecture, MoeFfn

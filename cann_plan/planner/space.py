@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cann_plan.cost.problem import Problem
 from cann_plan.cost.strategies import SCHEDULES, Strategies
+from cann_plan.records import dataclass
 from cann_plan.workload.architecture import Attention, LatentAttention, MoeFfn
 
 Ints = NDArray[np.int64]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from cann_plan.planner.constraints import EXPLAIN, REASONS, broken_constraint
 from cann_plan.planner.evaluate import stage_memory
 from cann_plan.planner.prepare import prepare
 from cann_plan.planner.validate_statistics import statistics
+from cann_plan.records import dataclass
 from cann_plan.spec.errors import SpecError
 from cann_plan.spec.resolve import load_plan
 

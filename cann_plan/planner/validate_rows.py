@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from cann_plan.planner.contract_estimate import Json
 from cann_plan.planner.evaluate import Evaluation, evaluate, stage_memory
 from cann_plan.planner.job import Job
 from cann_plan.planner.prepare import load_profile
+from cann_plan.records import dataclass
 from cann_plan.spec.errors import SpecError
 from cann_plan.spec.profile import ProfileSpec
 from cann_plan.spec.resolve import load_plan

@@ -4,8 +4,9 @@ A view (one per command) turns a JSON document into blocks once; the writers tur
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+from cann_plan.records import dataclass
 
 Tone = Literal["good", "bad", "warn", "plain", "compute", "communication", "idle", "memory", "dim"]
 

@@ -1,6 +1,6 @@
 """Where a terminal screen will be read."""
 
-from dataclasses import dataclass
+from cann_plan.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, Literal, NamedTuple
 
 from pydantic import Field, model_validator
 
+from cann_plan.records import dataclass
 from cann_plan.spec.base import Section, key
 from cann_plan.spec.device import CountUnit, DeviceSpec, Price, expand_sources, unstated
 from cann_plan.spec.quantity import AtLeastOne, Figure, Name, PositiveInt, refuse

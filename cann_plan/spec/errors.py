@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, Final
 
+from cann_plan.records import dataclass
 from cann_plan.spec.node import Mark
 
 ERROR_SCHEMA: Final = "cann-plan/error/1"

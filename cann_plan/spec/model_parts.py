@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
+from cann_plan.records import dataclass
 from cann_plan.spec.base import Section
 from cann_plan.spec.quantity import Count, Name, NonNegativeInt, PositiveInt, Quantity, refuse
 from cann_plan.units import Dimension

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
+
+from cann_plan.records import dataclass
 
 Scalar = str | int | float | bool | None
 PathKey = tuple[str | int, ...]

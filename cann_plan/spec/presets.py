@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Final
 
+from cann_plan.records import dataclass
 from cann_plan.spec.document import parse_bytes
 from cann_plan.spec.errors import SpecError, closest, problem_at
 from cann_plan.spec.node import Mark, Node, Source

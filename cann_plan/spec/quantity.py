@@ -6,13 +6,13 @@ int) in that same unit. Refusals carry `allowed` and `suggestion`, which `spec.e
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any, Final, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler, model_validator
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
+from cann_plan.records import dataclass
 from cann_plan.units import Dimension, UnitError, accepted, is_bare_number, parse, parse_count
 
 UNKNOWN: Final = "unknown"

@@ -5,8 +5,9 @@ A row is removed in the change that makes the key work.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
+
+from cann_plan.records import dataclass
 
 
 class _Any:

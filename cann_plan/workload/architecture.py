@@ -7,7 +7,7 @@ All sizes are element counts, unsharded.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from cann_plan.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,10 @@ modules.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cann_plan.records import dataclass
 from cann_plan.workload.architecture import (
     Architecture,
     Attention,

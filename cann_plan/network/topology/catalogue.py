@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from cann_plan.network.topology import shapes
@@ -16,6 +15,7 @@ from cann_plan.network.topology.fat_tree import FatTree
 from cann_plan.network.topology.graph_topology import twisted_torus
 from cann_plan.network.topology.hyperx import HyperX
 from cann_plan.network.topology.torus import Torus
+from cann_plan.records import dataclass
 
 RADIX: Final = 64
 """Ports of a switch at the rate of one adapter: Quantum-2 64 x 400G, SN5600 64 x 800G (stas00/ml-engineering)."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from cann_plan.network.topology.traffic import FloatArray
+from cann_plan.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from cann_plan.network.groups import Group
 from cann_plan.network.topology.traffic import FloatArray, Flows, Groups, IntArray, Traffic
+from cann_plan.records import dataclass
 
 _FEW_PEERS = 12  # groups up to this size are listed flow by flow; larger ones are counted
 _MOST_DISTANCES = 24  # powers of two looked at by recursive algorithms

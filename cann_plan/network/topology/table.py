@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from cann_plan.network.topology.fabric import Fabric
 from cann_plan.network.topology.loads import LinkLoads, combine
 from cann_plan.network.topology.routing import route, routing_name
 from cann_plan.network.topology.traffic import IntArray, Traffic
+from cann_plan.records import dataclass
 
 HOP_LATENCY = 0.5e-6
 """Seconds per further switch or forwarding endpoint: EDR 0.5, HDR 0.6 us (stas00/ml-engineering @744d01e
@@ -50,6 +51,27 @@ class PatternLoad:
     slowdown: float
     hops: int
     loads: LinkLoads
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """How one collective runs on the topology and which link holds it up.
+
+    Attributes:
+        algorithm: of the fastest row.
+        seconds: time of the collective.
+        slowdown: against links that carry full injection; 1 where nothing slows it.
+        link: class of the most loaded link.
+        pressure: load of that link over its capacity while every endpoint sends at full rate.
+        hops: most links a message crosses.
+    """
+
+    algorithm: str
+    seconds: float
+    slowdown: float
+    link: str
+    pressure: float
+    hops: int
 
 
 class TopologyTable(CommunicationTable):
@@ -91,6 +113,10 @@ class TopologyTable(CommunicationTable):
         self._loads: dict[tuple[Group, str], PatternLoad] = {}
         self._servers: dict[Group, patterns.ServerGroups | None] = {}
 
+    def group(self, index: int) -> Group:
+        """The group that an integer of `groups` stands for."""
+        return self._index.groups[index]
+
     def pattern(self, group: Group, pattern: str) -> PatternLoad | None:
         """Load of one pattern (ring, doubling, all_to_all, chain) of a group; None where it leaves no server."""
         servers = self._server_groups(group)
@@ -107,6 +133,31 @@ class TopologyTable(CommunicationTable):
         if servers is None or not self.fabric.topology.direct:
             return ()
         return self.fabric.topology.phases(self._place[servers.members])
+
+    def explain(self, operation: str, nbytes: float, group: Group) -> Explained | None:
+        """What one collective of a group finds; None where it leaves no server."""
+        ring = self.pattern(group, "chain" if operation == "send_recv" else "ring")
+        if ring is None:
+            return None
+        found = self.groups(
+            group.size, group.stride, outer_size=group.outer_size, outer_stride=group.outer_stride,
+            concurrent=group.concurrent,
+        )  # fmt: skip
+        seconds = float(self.seconds_of(operation, np.array([float(nbytes)]), found)[0])
+        rows = [row for row in self._entry(operation, found).rows if row.low <= nbytes < row.high]
+        chosen = min(rows, key=lambda row: row.seconds + row.per_byte * nbytes)
+        if chosen.algorithm in ("axis_rings", "axis_meshes"):
+            phases = self.phases(group)
+            slowdown = _needed(phases) / (_members(phases) - 1) * _members(phases)
+            hops = max(axis.hops for phase in phases for axis in phase)
+            return Explained(chosen.algorithm, seconds, max(1.0, slowdown), "axis links", slowdown, hops)
+        load = ring
+        if operation == "all_to_all" or chosen.algorithm == "direct":
+            load = self.pattern(group, "all_to_all") or ring
+        elif operation != "send_recv" and _pattern_of(chosen) == "doubling":
+            load = self.pattern(group, "doubling") or ring
+        hottest = load.loads.hottest
+        return Explained(chosen.algorithm, seconds, load.slowdown, hottest.name, hottest.pressure, load.hops)
 
     def _server_groups(self, group: Group) -> patterns.ServerGroups | None:
         if group not in self._servers:
@@ -213,12 +264,7 @@ class TopologyTable(CommunicationTable):
         axes = [axis for phase in phases for axis in phase]
         steps = sum(axis.steps for axis in axes)
         fan = steps + 1  # a ring of as many steps; its share (fan-1)/fan is put right in the rate
-        needed, before = 0.0, 1
-        for phase in phases:
-            members = math.prod(axis.extent for axis in phase)
-            needed += (members - 1) / members / before / sum(axis.rate for axis in phase)
-            before *= members
-        rate = last.rate * (last.fan - 1) / last.fan / needed
+        rate = last.rate * (last.fan - 1) / last.fan / _needed(phases)
         ranks = layout.below[last.index] * fan
         if self.network.library == "hccl":
             rate *= steps / fan / ((last.fan - 1) / last.fan)
@@ -251,3 +297,17 @@ class TopologyTable(CommunicationTable):
 
 def _pattern_of(row: Row) -> str:
     return "doubling" if row.algorithm in _RECURSIVE else "ring"
+
+
+def _members(phases: tuple[tuple[Axis, ...], ...]) -> int:
+    return math.prod(axis.extent for phase in phases for axis in phase)
+
+
+def _needed(phases: tuple[tuple[Axis, ...], ...]) -> float:
+    """Time to gather one unit per endpoint, phase after phase, in units of one endpoint's full rate."""
+    needed, before = 0.0, 1
+    for phase in phases:
+        members = math.prod(axis.extent for axis in phase)
+        needed += (members - 1) / members / before / sum(axis.rate for axis in phase)
+        before *= members
+    return needed

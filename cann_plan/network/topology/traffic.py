@@ -7,11 +7,12 @@ never becomes a million flows. Counts are whole numbers held in floats, hence ex
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
+
+from cann_plan.records import dataclass
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]

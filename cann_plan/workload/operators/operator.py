@@ -6,10 +6,12 @@ broadcasts). Bytes are bytes, GEMM dimensions are element counts on one device.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 from numpy.typing import NDArray
+
+from cann_plan.records import dataclass
 
 Array = NDArray[np.float64]
 ZERO: Array = np.zeros(1)

@@ -4,7 +4,7 @@ implementation must keep.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from cann_plan.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
+from cann_plan.records import dataclass
 from cann_plan.workload.operators.operator import Array
 from cann_plan.workload.operators.retention import DEFAULT_RETENTION, Retention
 
