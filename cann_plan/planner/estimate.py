@@ -247,14 +247,7 @@ def resolved_plan(job: Job, parallel: dict[str, Any]) -> dict[str, Any]:
     plan = stated_values(job.plan)
     plan["model"] = stated_values(job.model)
     plan["cluster"] = _stated_unknown(plan.get("cluster", {}))
-    derived = ["devices", "expert_data", "micro_batches"]
-    if parallel["context_kind"] != "hybrid":
-        derived.append("ulysses_degree")
-    if parallel["zero_stage"] == 0:
-        derived.append("shard_group")
-    if not any(isinstance(kind.ffn, MoeFfn) for kind in job.architecture.kinds):
-        derived += ["expert", "expert_tensor"]
-    plan["parallel"] = {name: value for name, value in parallel.items() if name not in derived}
+    plan["parallel"] = resolved_parallel(job, parallel)
     plan["training"] = plan.get("training", {}) | {
         "sequence_length": job.sequence_length,
         "global_batch_size": job.global_batch_size,
@@ -262,6 +255,18 @@ def resolved_plan(job: Job, parallel: dict[str, Any]) -> dict[str, Any]:
     }
     plan["software"] = plan.get("software", {}) | {"stack": job.profile.name}
     return plan
+
+
+def resolved_parallel(job: Job, parallel: dict[str, Any]) -> dict[str, Any]:
+    """The `parallel` section without what follows from it: plan keys again."""
+    derived = ["devices", "expert_data", "micro_batches"]
+    if parallel["context_kind"] != "hybrid":
+        derived.append("ulysses_degree")
+    if parallel["zero_stage"] == 0:
+        derived.append("shard_group")
+    if not any(isinstance(kind.ffn, MoeFfn) for kind in job.architecture.kinds):
+        derived += ["expert", "expert_tensor"]
+    return {name: value for name, value in parallel.items() if name not in derived}
 
 
 def estimate(loaded: LoadedPlan, on_progress: Progress | None = None) -> EstimateDocument:

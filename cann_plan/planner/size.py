@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from cann_plan.cost.strategies import Strategies
+from cann_plan.planner.candidate import candidate
 from cann_plan.planner.check import check_estimate
 from cann_plan.planner.choose import best_layout, most_nodes, node_counts
 from cann_plan.planner.constraints import broken_constraint
@@ -45,7 +46,7 @@ def size(loaded: LoadedPlan, on_progress: Progress | None = None) -> SizeDocumen
         table.append(_row(document, fits))
         if fits and not broken:
             if answer is None:
-                answer, best = job, _candidate(document)
+                answer, best = job, candidate(job, strategies)
             shown += 1
             if shown > BEYOND:
                 break
@@ -102,8 +103,3 @@ def _row(document: Mapping[str, Any], fits: bool) -> dict[str, Any]:
         "mfu": document["time"]["mfu"],
     }
 
-
-def _candidate(document: Mapping[str, Any]) -> dict[str, Any]:
-    derived = ("devices", "expert_data", "micro_batches")
-    overrides = {f"parallel.{k}": v for k, v in document["parallel"].items() if k not in derived}
-    return {"overrides": overrides, "estimate": {k: v for k, v in document.items() if k != "plan"}}
