@@ -2,42 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cann_plan.importers.rows import MeasuredRow, RowSkippedError
-from cann_plan.importers.rows_plan import import_row
 from cann_plan.planner.calibrate_fit import Fit, cluster_weights, fit, refit_without
-from cann_plan.planner.calibrate_model import PARAMETERS, prior_values, stack_of
-from cann_plan.planner.evaluate import evaluate
-from cann_plan.planner.validate import load_rows, selected
-from cann_plan.planner.validate_rows import PreparedRow, predict, prepare_row
+from cann_plan.planner.calibrate_model import NAMES, prior_values
+from cann_plan.planner.calibrate_runs import Run, prepare_runs
 
 Array = NDArray[np.float64]
-Progress = Callable[[int, int | None], None]
-NAMES = tuple(parameter.name for parameter in PARAMETERS)
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """A measured run ready to be predicted with any parameters; `group` is left out together in cross-validation."""
-
-    prepared: PreparedRow
-    measured_s: float
-    group: str
-    configuration: str
-
-    def seconds(self, values: Array) -> float:
-        """Predicted step time with parameter `values` in the order of `PARAMETERS`."""
-        job = self.prepared.job
-        stack = stack_of(job.problem.compute.stack, NAMES, values)
-        problem = replace(job.problem, compute=replace(job.problem.compute, stack=stack))
-        return float(evaluate(problem, self.prepared.variants).step[0])
+__all__ = ["NAMES", "Calibrated", "Run", "calibrate", "prepare_runs", "profile_calibration"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,35 +27,6 @@ class Calibrated:
     fit: Fit
     cross_validated: Array
     skipped: tuple[tuple[str, str], ...]
-
-
-def prepare_runs(
-    rows: Iterable[str | Path | MeasuredRow], *, tier: str | None, device: str | None, stack: str | None,
-    on_progress: Progress | None = None,
-) -> tuple[list[Run], list[tuple[str, str]]]:  # fmt: skip
-    """Runs with a step time, layouts settled with the shipped profiles; and what was skipped, with the reason.
-
-    Raises:
-        SpecError: a file cannot be read.
-    """
-    wanted = [row for row in load_rows(rows) if selected(row, tier, device, stack)]
-    runs: list[Run] = []
-    skipped: list[tuple[str, str]] = []
-    for index, row in enumerate(wanted):
-        try:
-            prepared = prepare_row(import_row(row))
-        except RowSkippedError as reason:
-            skipped.append((row.id, str(reason)))
-            continue
-        measured = prepared.row.measured.step_s
-        if measured is None:
-            skipped.append((row.id, "no step time"))
-            continue
-        settled = replace(prepared, variants=predict(prepared).strategies)
-        runs.append(Run(settled, measured, _group(row, settled), _configuration(settled)))
-        if on_progress is not None:
-            on_progress(index + 1, len(wanted))
-    return runs, skipped
 
 
 def calibrate(runs: Sequence[Run], device: str, stack: str, skipped: Sequence[tuple[str, str]] = ()) -> Calibrated:
@@ -99,19 +47,6 @@ def calibrate(runs: Sequence[Run], device: str, stack: str, skipped: Sequence[tu
         left_out = groups == group
         errors[left_out] = refit_without(result, measured, weights, left_out, prior)
     return Calibrated(device, stack, tuple(runs), result, errors, tuple(skipped))
-
-
-def _group(row: MeasuredRow, prepared: PreparedRow) -> str:
-    """(source, model): the id's first word and the model's dimensions."""
-    architecture = prepared.job.architecture
-    return f"{row.id.split('-')[0]}/{architecture.layers}x{architecture.hidden}x{len(architecture.kinds)}"
-
-
-def _configuration(prepared: PreparedRow) -> str:
-    job = prepared.job
-    axes = [int(getattr(prepared.variants, name)[0]) for name in type(prepared.variants).__dataclass_fields__]
-    model = (job.architecture.layers, job.architecture.hidden, job.sequence_length, job.global_batch_size)
-    return repr((model, axes, job.precision, job.cluster.devices))
 
 
 def profile_calibration(result: Calibrated, families: Sequence[str] = ()) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from cann_plan.cost.problem import Problem
 from cann_plan.cost.stack import Stack
 
 Array = NDArray[np.float64]
@@ -40,6 +41,23 @@ PARAMETERS: Final = (
     Parameter("launch_us", "launch_s", 1e-6, 20.0, 0.8, 1.0, 150.0),
     Parameter("step_ms", "step_s", 1e-3, 20.0, 1.0, 1.0, 1000.0),
 )
+
+
+NAMES: Final = tuple(parameter.name for parameter in PARAMETERS)
+
+
+def concerns(name: str, problem: Problem) -> bool:
+    """Whether a parameter can change the step time of a problem at all."""
+    tensor = problem.overlap.tensor
+    if name == "attention_rate":
+        return problem.settings.flash
+    if name == "fp8_rate":
+        return problem.compute.linear_dtype == "fp8"
+    if name == "grouped_time":
+        return any(hasattr(kind.ffn, "experts") for kind in problem.architecture.kinds)
+    if name == "mc2_hidden":
+        return tensor in ("mc2", "coc")
+    return tensor == "bulk" if name == "bulk_hidden" else True
 
 
 def stack_of(base: Stack, names: tuple[str, ...], values: Array) -> Stack:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from cann_plan.cost.stack import Stack
 from cann_plan.planner.assumptions import Assumptions, Warnings
 from cann_plan.spec.cluster import Cluster
-from cann_plan.spec.profile import ProfileSpec
+from cann_plan.spec.profile import ProfileParameters, ProfileSpec
 from cann_plan.spec.software import SoftwareSpec
 
 DEFAULT_PROFILE = {"hccl": "mindspeed-mcore", "nccl": "megatron", "rccl": "megatron", "ideal": "megatron"}
@@ -24,8 +24,8 @@ def stack_parameters(
 ) -> Stack:
     """The profile's parameters for the cluster's device, with what the plan's `software:` changes."""
     p, _, calibration = profile.on(cluster.device.name, cluster.device.family)
-    if calibration is None:
-        _say_inherited(profile, cluster, warnings)
+    if calibration is None or calibration.interval.n == 0:
+        _say_inherited(profile, p, cluster, warnings)
     factor = _library_factor(software, assumptions)
     launch_s = 0.0 if software.graph_mode == "graph" else p.launch_us * 1e-6
     for name in ("deterministic", "launch_blocking"):
@@ -68,12 +68,33 @@ def fused_operators(software: SoftwareSpec, profile: ProfileSpec, assumptions: A
     return frozenset(profile.defaults.fused)
 
 
-def _say_inherited(profile: ProfileSpec, cluster: Cluster, warnings: Warnings) -> None:
+def say_outside_range(
+    profile: ProfileSpec, cluster: Cluster, sequence_length: int, hidden_size: int, warnings: Warnings
+) -> None:
+    """Warn where a plan lies outside the runs its calibration was made on."""
+    _, _, calibration = profile.on(cluster.device.name, cluster.device.family)
+    if calibration is None:
+        return
+    for what, value, path, limits in (
+        ("sequence length", sequence_length, "training.sequence_length", calibration.sequence_length),
+        ("hidden size", hidden_size, "model.hidden_size", calibration.hidden_size),
+        ("number of devices", cluster.devices, "cluster", calibration.ranks),
+    ):
+        if limits is not None and not limits[0] <= value <= limits[1]:
+            warnings.add(
+                "outside_calibrated_range",
+                path,
+                f"{what} {value} is outside the runs of {profile.name} on {cluster.device.name} that stand behind "
+                f"this ({limits[0]} to {limits[1]}): the interval may be too narrow",
+            )
+
+
+def _say_inherited(profile: ProfileSpec, parameters: ProfileParameters, cluster: Cluster, warnings: Warnings) -> None:
     """Say what stands behind the parameters when no run of this stack on this device does."""
     device = cluster.device.name
-    if profile.parameters.source == "uncalibrated":
+    if parameters.source == "uncalibrated":
         text = f"profile {profile.name} is not calibrated on runs: times come from operator and link tables alone"
         warnings.add("uncalibrated", "software.stack", text)
     else:
-        text = f"no runs of {profile.name} on {device} stand behind this: {profile.parameters.source}"
+        text = f"no runs of {profile.name} on {device} stand behind this: {parameters.source}"
         warnings.add("inherited_calibration", "software.stack", text)
