@@ -15,6 +15,10 @@ from cann_plan.records import dataclass
 from cann_plan.workload.operators.operator import ZERO, Array, CoreAttention, Gemm, GroupedGemm, Vector
 
 
+FRAGMENT = 16.0
+"""Rows a matrix unit contracts at once in bf16 (cube unit 16x16x16; NVIDIA mma m16n8k16)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Compute:
     """How operators run: device, precisions, attention kernel, stack parameters.
@@ -77,7 +81,9 @@ def grouped_time(work: GroupedGemm, compute: Compute) -> OperatorTime:
     dtype = compute.linear_dtype
     rate = stack.fp8_rate if dtype == "fp8" else 1.0
     factor = stack.compute_time * stack.grouped_time
-    rows = work.tokens / np.maximum(work.experts, 1.0)
+    # whole fragments: the contraction of the weight gradient runs along rows, whose count sets no stride, so it is
+    # padded and not misaligned
+    rows = np.ceil(work.tokens / np.maximum(work.experts, 1.0) / FRAGMENT) * FRAGMENT
     forward = grouped_gemm_seconds(compute.device, dtype, work.experts, work.tokens, work.n, work.k, rate=rate)
     backward = grouped_gemm_seconds(compute.device, dtype, work.experts, work.tokens, work.k, work.n, rate=rate)
     flops = 2.0 * work.tokens * work.n * work.k
