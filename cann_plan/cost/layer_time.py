@@ -14,7 +14,6 @@ from cann_plan.hardware.vector import vector_seconds
 from cann_plan.records import dataclass
 from cann_plan.workload.operators.operator import ZERO, Array, CoreAttention, Gemm, GroupedGemm, Vector
 
-
 FRAGMENT = 16.0
 """Rows a matrix unit contracts at once in bf16 (cube unit 16x16x16; NVIDIA mma m16n8k16)."""
 
