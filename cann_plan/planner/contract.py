@@ -30,6 +30,7 @@ from cann_plan.planner.contract_estimate import (
     Tool,
     Verdict,
 )
+from cann_plan.planner.contract_topologies import TopologiesDocument, TopologyRow
 
 __all__ = [
     "DOCUMENTS",
@@ -179,7 +180,13 @@ class OptimizeDocument(TypedDict):
 
 
 class MemoryDocument(TypedDict):
-    """`cann-plan memory`: memory of every pipeline rank, over time and by operator."""
+    """`cann-plan memory`: memory of every pipeline rank, over time and by operator.
+
+    `ranks[].phases` holds live tensors by phase of the first and of later steps. `timeline`: worst point of every pass
+    of the peak rank. `recompute`: Pareto front of recomputation of the peak rank's layers. `replay`: the allocator run
+    on the plan's allocations. `trace`: a profiler's record beside the prediction. Times are None where rates of the
+    device are unknown.
+    """
 
     schema: Literal["cann-plan/memory/1"]
     ranks: list[StageMemory]
@@ -187,8 +194,20 @@ class MemoryDocument(TypedDict):
     top_operators: list[dict[str, Json]]
     advice: list[Recommendation]
     replay: dict[str, Json] | None
-    usable_gib: NotRequired[float]
+    capacity_gib: NotRequired[float]
     visible_gib: NotRequired[float]
+    usable_gib: NotRequired[float]
+    peak_gib: NotRequired[float]
+    peak_stage: NotRequired[int]
+    peak_phase: NotRequired[str]
+    headroom_gib: NotRequired[float]
+    fits: NotRequired[bool]
+    verdict: NotRequired[Verdict]
+    host_per_node_gib: NotRequired[float | None]
+    host_capacity_gib: NotRequired[float | None]
+    parallel: NotRequired[dict[str, Json]]
+    recompute: NotRequired[dict[str, Json]]
+    trace: NotRequired[dict[str, Json]]
     assumptions: NotRequired[list[Assumption]]
     warnings: NotRequired[list[PlanWarning]]
 
@@ -239,36 +258,6 @@ class ValidateDocument(TypedDict):
     throughput: ErrorStatistics
     by_group: list[GroupStatistics]
     skipped: list[SkippedRow]
-
-
-class TopologyRow(TypedDict):
-    """One network for the same plan, at equal injection bandwidth or cost."""
-
-    name: str
-    endpoints: int
-    diameter: int
-    bisection_gb_per_s: float
-    switches: int
-    cables: int
-    cost: float | None
-    hottest_link: Json
-    collectives: dict[str, Json]
-    step_s: float | None
-    step_s_best_layout: float | None
-    training_days: float | None
-    rank: int
-    why: str
-
-
-class TopologiesDocument(TypedDict):
-    """`cann-plan compare-topologies`: which network for this plan, and why."""
-
-    schema: Literal["cann-plan/compare-topologies/1"]
-    equalised_on: str
-    injection_gb_per_s: float
-    scope: str
-    held_layout: dict[str, Json] | None
-    topologies: list[TopologyRow]
 
 
 class PlanChange(TypedDict):

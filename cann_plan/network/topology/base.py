@@ -63,9 +63,18 @@ class Topology(ABC):
         """Loads of Valiant routing: to a random endpoint first, from there to the destination.
 
         `sent`, `received`: most units one endpoint sends and receives. Source: Valiant 1982 (SIAM J. Comput. 11):
-        two uniform patterns one after the other.
+        two uniform patterns one after the other. Adapters of switched networks carry only what their endpoint sends.
         """
-        return self.uniform.scaled(sent + received)
+        classes = (
+            item.scaled(max(sent, received)) if item.name == "adapter" else item.scaled(sent + received)
+            for item in self.uniform.classes
+        )
+        return LinkLoads(tuple(classes))
+
+    @property
+    def non_blocking(self) -> bool:
+        """Whether no link slows any traffic in which endpoints send and receive at most one unit, spread evenly."""
+        return False
 
     @property
     def shortest(self) -> int:

@@ -101,10 +101,6 @@ class Composite(Topology):
             )
         )
 
-    def valiant(self, sent: float, received: float) -> LinkLoads:
-        """Random endpoints of any pod in between: twice the uniform load."""
-        return self.uniform.scaled(sent + received)
-
     def hops(self, source: IntArray, destination: IntArray) -> IntArray:
         """Inside a pod as there; between pods out, across and in."""
         size = self.inner.endpoints

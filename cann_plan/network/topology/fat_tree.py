@@ -69,6 +69,11 @@ class FatTree(Topology):
     def _taper(self, level: int) -> float:
         return self.unit_sizes[level] / (self.up[level] * self.link)
 
+    @property
+    def non_blocking(self) -> bool:
+        """Whether no level is tapered."""
+        return all(self._taper(level) <= 1.0 + 1e-9 for level in range(len(self.up)))
+
     def minimal(self, traffic: Traffic) -> LinkLoads:
         """Even spread over the uplinks of each unit; downlinks carry what the unit receives."""
         everyone = np.arange(self.endpoints)
@@ -85,6 +90,15 @@ class FatTree(Topology):
             name = _TIERS[min(level, 3)]
             classes.append(ClassLoad(f"{name} uplink", upward / links, self.link, pool, links))
             classes.append(ClassLoad(f"{name} downlink", downward / links, self.link, pool, links))
+        return LinkLoads(tuple(classes))
+
+    def valiant(self, sent: float, received: float) -> LinkLoads:
+        """Everything up to the root and down: spread over all uplinks, whatever the pattern."""
+        classes = [ClassLoad("adapter", np.array([max(sent, received)]), 1.0, links_each=2)]
+        for level, (size, links) in enumerate(zip(self.unit_sizes, self.up, strict=False)):
+            for word, units in (("uplink", sent), ("downlink", received)):
+                load = np.array([units * size / links])
+                classes.append(ClassLoad(f"{_TIERS[min(level, 3)]} {word}", load, self.link))
         return LinkLoads(tuple(classes))
 
     def hops(self, source: IntArray, destination: IntArray) -> IntArray:

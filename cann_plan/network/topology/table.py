@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -112,10 +113,15 @@ class TopologyTable(CommunicationTable):
         self._place = fabric.positions(placement, seed)
         self._loads: dict[tuple[Group, str], PatternLoad] = {}
         self._servers: dict[Group, patterns.ServerGroups | None] = {}
+        self._phases: dict[Group, tuple[tuple[Axis, ...], ...]] = {}
 
     def group(self, index: int) -> Group:
         """The group that an integer of `groups` stands for."""
         return self._index.groups[index]
+
+    def leaves_server(self, group: Group) -> bool:
+        """Whether the group has members on several servers."""
+        return self._server_groups(group) is not None
 
     def pattern(self, group: Group, pattern: str) -> PatternLoad | None:
         """Load of one pattern (ring, doubling, all_to_all, chain) of a group; None where it leaves no server."""
@@ -129,15 +135,24 @@ class TopologyTable(CommunicationTable):
 
     def phases(self, group: Group) -> tuple[tuple[Axis, ...], ...]:
         """Axes along which the group can run its own rings or meshes, phase by phase; empty where it cannot."""
-        servers = self._server_groups(group)
-        if servers is None or not self.fabric.topology.direct:
-            return ()
-        return self.fabric.topology.phases(self._place[servers.members])
+        if group not in self._phases:
+            servers = self._server_groups(group)
+            direct = servers is not None and self.fabric.topology.direct
+            found = self.fabric.topology.phases(self._place[servers.members]) if servers is not None and direct else ()
+            self._phases[group] = found
+        return self._phases[group]
+
+    def at_bandwidth(self, bandwidth: float) -> TopologyTable:
+        """The same fabric with every device injecting `bandwidth` bytes/s; loads are shared, they do not change."""
+        other = copy.copy(self)
+        levels = self.network.levels
+        network = self.network.with_levels((*levels[:-1], replace(levels[-1], bandwidth=bandwidth)))
+        CommunicationTable.__init__(other, network, self.options)
+        return other
 
     def explain(self, operation: str, nbytes: float, group: Group) -> Explained | None:
         """What one collective of a group finds; None where it leaves no server."""
-        ring = self.pattern(group, "chain" if operation == "send_recv" else "ring")
-        if ring is None:
+        if self._server_groups(group) is None:
             return None
         found = self.groups(
             group.size, group.stride, outer_size=group.outer_size, outer_stride=group.outer_stride,
@@ -151,11 +166,11 @@ class TopologyTable(CommunicationTable):
             slowdown = _needed(phases) / (_members(phases) - 1) * _members(phases)
             hops = max(axis.hops for phase in phases for axis in phase)
             return Explained(chosen.algorithm, seconds, max(1.0, slowdown), "axis links", slowdown, hops)
-        load = ring
+        name = "chain" if operation == "send_recv" else _pattern_of(chosen)
         if operation == "all_to_all" or chosen.algorithm == "direct":
-            load = self.pattern(group, "all_to_all") or ring
-        elif operation != "send_recv" and _pattern_of(chosen) == "doubling":
-            load = self.pattern(group, "doubling") or ring
+            name = "all_to_all"
+        load = self.pattern(group, name)
+        assert load is not None  # the group leaves a server
         hottest = load.loads.hottest
         return Explained(chosen.algorithm, seconds, load.slowdown, hottest.name, hottest.pressure, load.hops)
 
@@ -167,14 +182,32 @@ class TopologyTable(CommunicationTable):
             self._servers[group] = servers
         return self._servers[group]
 
+    def _found(self, group: Group, pattern: str) -> tuple[float, int] | None:
+        """(slowdown, hops) of a pattern; None where the group leaves no server."""
+        servers = self._server_groups(group)
+        if servers is None:
+            return None
+        if self.fabric.topology.non_blocking and self.routing not in ("ecmp", "valiant"):
+            return 1.0, self._hops(servers, pattern)
+        load = self.pattern(group, pattern)
+        return None if load is None else (load.slowdown, load.hops)
+
+    def _hops(self, servers: patterns.ServerGroups, pattern: str) -> int:
+        """Most links a message of a pattern crosses."""
+        members = self._place[servers.members]
+        if pattern == "doubling":
+            return self._farthest(members[:, 0], members[:, -1])
+        if pattern == "all_to_all":
+            return self._farthest(members[:, :1], members)
+        return self._farthest(members[:, :-1], members[:, 1:])
+
     def _load(self, servers: patterns.ServerGroups, pattern: str) -> PatternLoad:
         endpoints = self.fabric.topology.endpoints
         place = self._place
         if pattern == "doubling":
             parts = [(self._routed(flows, 1), share) for flows, share in patterns.doubling(servers, place, endpoints)]
             slowdown = sum(max(1.0, loads.slowdown) * share for loads, share in parts)
-            hops = self._farthest(place[servers.members[:, 0]], place[servers.members[:, -1]])
-            return PatternLoad(slowdown, hops, combine(parts))
+            return PatternLoad(slowdown, self._hops(servers, pattern), combine(parts))
         builders: dict[str, Callable[[], Traffic]] = {
             "ring": lambda: patterns.ring(servers, place, endpoints),
             "chain": lambda: patterns.chain(servers, place, endpoints),
@@ -182,12 +215,7 @@ class TopologyTable(CommunicationTable):
         }
         peers = servers.size - 1 if pattern == "all_to_all" else 1
         loads = self._routed(builders[pattern](), peers)
-        members = place[servers.members]
-        if pattern == "all_to_all":
-            hops = self._farthest(members[:, :1], members)
-        else:
-            hops = self._farthest(members[:, :-1], members[:, 1:])
-        return PatternLoad(max(1.0, loads.slowdown), hops, loads)
+        return PatternLoad(max(1.0, loads.slowdown), self._hops(servers, pattern), loads)
 
     def _routed(self, traffic: Traffic, peers: int) -> LinkLoads:
         """`peers`: flows into which the unit that an adapter sends is divided, before queue pairs."""
@@ -215,21 +243,22 @@ class TopologyTable(CommunicationTable):
     def _rows(self, uses: tuple[LinkUse, ...], layout: GroupLayout, operation: str, group: Group) -> list[Row]:
         algorithm = "library" if self.options.algorithm == "auto" else self.options.algorithm
         free = algorithm == "library"  # no algorithm was asked for
+        if free and operation in _GATHERS and self.phases(group):
+            return self._axis_rows(uses, layout, operation, group)
         names = {"all_to_all": ("all_to_all",), "send_recv": ("chain",)}.get(operation, ("ring", "doubling"))
-        found = {name: load for name in names if (load := self.pattern(group, name)) is not None}
+        found = {name: found for name in names if (found := self._found(group, name)) is not None}
         if not found:
             return self._library(uses, layout, operation, algorithm)
-        slowed = any(load.slowdown > 1.0 for load in found.values())
+        slowed = any(slowdown > 1.0 for slowdown, _ in found.values())
         if free and slowed and operation in _GATHERS:
             algorithm = "best"
         rows = []
-        for name, load in found.items():
-            changed = self._changed(uses, load.slowdown, load.hops)
+        for name, (slowdown, hops) in found.items():
+            changed = self._changed(uses, slowdown, hops)
             offered = self._library(changed, layout, operation, algorithm)
             rows += [row for row in offered if len(found) == 1 or _pattern_of(row) == name]
         if free and slowed and operation in _GATHERS:
             rows += self._direct_rows(uses, layout, operation, group)
-            rows += self._axis_rows(uses, layout, operation, group)
         return rows
 
     def _changed(self, uses: tuple[LinkUse, ...], slowdown: float, hops: int) -> tuple[LinkUse, ...]:
@@ -249,10 +278,10 @@ class TopologyTable(CommunicationTable):
 
     def _direct_rows(self, uses: tuple[LinkUse, ...], layout: GroupLayout, operation: str, group: Group) -> list[Row]:
         """Every rank sends its part to every other, message after message."""
-        load = self.pattern(group, "all_to_all")
-        if load is None:
+        found = self._found(group, "all_to_all")
+        if found is None:
             return []
-        rows = self._library(self._changed(uses, load.slowdown, load.hops), layout, operation, "ring")
+        rows = self._library(self._changed(uses, *found), layout, operation, "ring")
         return [replace(row, algorithm="direct") for row in rows if row.algorithm == "ring"]
 
     def _axis_rows(self, uses: tuple[LinkUse, ...], layout: GroupLayout, operation: str, group: Group) -> list[Row]:
