@@ -217,6 +217,29 @@ def _policy_cost(operators: Sequence[Operator], rows: int, policy: Policy, repla
     return PolicyCost(replay, kept, np.maximum(forward_peak - kept, 0.0), np.maximum(backward_peak - kept, 0.0))
 
 
+def peak_operator(operators: Sequence[Operator], policy: Policy, phase: str) -> tuple[str, float]:
+    """(name, bytes alive) of the operator of a one-row list at which a pass peaks; the walk of `_policy_cost`."""
+    kept = rebuilt = 0.0
+    replaying = False
+    best = ("", -1.0)
+    for operator in operators:
+        if policy.replays(operator) != replaying:
+            replaying = not replaying
+            rebuilt = 0.0 if not replaying else rebuilt
+        for saved in operator.saved:
+            if policy.drops(saved):
+                rebuilt += float(np.sum(saved.size))
+            else:
+                kept += float(np.sum(saved.size))
+        temporary = operator.forward_temporary if phase == "forward" else operator.backward_temporary
+        alive = kept + (0.0 if phase == "forward" else rebuilt) + float(np.max(temporary))
+        if alive > best[1]:
+            best = (operator.name, alive)
+        if not replaying:
+            rebuilt = 0.0
+    return best
+
+
 def unique_rows(columns: Sequence[NDArray[np.int64]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """First index of every distinct combination and, per row, the number of its combination; shapes (R,), (N,).
 

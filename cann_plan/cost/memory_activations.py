@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from cann_plan.arrays import distinct
 from cann_plan.cost.layer_block import LayerBlock
 from cann_plan.cost.layer_table import LayerCost
-from cann_plan.cost.pipeline_in_flight import in_flight
+from cann_plan.cost.pipeline_in_flight import chunk_in_flight, in_flight
 from cann_plan.cost.problem import Problem
 from cann_plan.cost.stages import StageTable
 from cann_plan.cost.strategies import SCHEDULES, Strategies
@@ -66,12 +66,16 @@ def rank_activations(
     first, last = (ranks == 0)[None, :], (ranks == pipeline - 1)[None, :]
     alive = _in_flight(strategies, table, micro_batches)
     embedding = block.costs[kinds].policies[0]
-    kept = kept * alive + np.where(first, embedding.kept[row][:, None] * alive, 0.0)
+    copies = _chunk_in_flight(strategies, table, micro_batches, 0)
+    kept = kept * alive + np.where(first, embedding.kept[row][:, None] * copies, 0.0)
     if problem.memory.kept_outputs and pipeline > 1:
         sent = block.boundary_elements[row][:, None] * problem.settings.element_bytes
         kept = kept + np.where(ranks[None, :] < pipeline - 1, sent * alive, 0.0)
     head, ahead, behind = _head(block, kinds, row)
     head, ahead, behind = (np.where(last, value, 0.0) for value in (head, ahead, behind))
+    # all forwards before the first backward (GPipe): every micro-batch's logits are alive
+    waiting = _chunk_in_flight(strategies, table, micro_batches, table.sizes.shape[0] - 1) - 1.0
+    kept = kept + head * waiting
     for name, edge in (("forward", ahead), ("backward", behind)):
         at_start = np.where(first, getattr(embedding, f"{name}_extra")[row][:, None], 0.0)
         if name == "forward":
@@ -120,4 +124,14 @@ def _in_flight(strategies: Strategies, table: StageTable, micro_batches: Ints) -
         ranks = table.candidates[None, :]
         values = in_flight(SCHEDULES[code], table.pipeline, table.virtual, ranks, micro_batches[rows][:, None])
         result[rows] = values
+    return result
+
+
+def _chunk_in_flight(strategies: Strategies, table: StageTable, micro_batches: Ints, chunk: int) -> Array:
+    """Micro-batches whose activations one chunk holds at its peak, (n, 1)."""
+    result = np.zeros((len(strategies), 1))
+    for code in np.unique(strategies.schedule):
+        rows = strategies.schedule == code
+        values = chunk_in_flight(SCHEDULES[code], table.pipeline, table.virtual, chunk, micro_batches[rows])
+        result[rows, 0] = values
     return result

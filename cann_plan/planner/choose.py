@@ -27,9 +27,9 @@ class Choice:
     found: Found | None
 
 
-def choose(loaded: LoadedPlan, on_progress: Progress | None = None) -> Choice:
+def choose(loaded: LoadedPlan, on_progress: Progress | None = None, *, timed: bool = True) -> Choice:
     """The stated layout on the stated cluster; with `parallel: auto` the fastest that fits; without a number of
-    nodes the fewest that fit.
+    nodes the fewest that fit. Not `timed`: by memory alone, for devices whose rates nobody states.
 
     Raises:
         SpecError: the stated layout breaks a constraint, or no layout exists at all.
@@ -38,9 +38,9 @@ def choose(loaded: LoadedPlan, on_progress: Progress | None = None) -> Choice:
     if not cluster.nodes_stated:
         needed = least_nodes(loaded.spec.parallel, cluster.devices_per_node)
         if needed is None:
-            return _fewest_nodes(loaded, on_progress)
+            return _fewest_nodes(loaded, on_progress, timed=timed)
         cluster = cluster.with_nodes(needed)
-    job = prepare(loaded, cluster)
+    job = prepare(loaded, cluster, timed=timed)
     if not loaded.hardware.nodes_stated:
         job.assumptions.add("cluster.nodes", cluster.nodes, "what the stated layout needs")
     if job.strategies is not None:
@@ -84,13 +84,13 @@ def most_nodes(loaded: LoadedPlan) -> int:
     return min(limit, MOST_NODES)
 
 
-def _fewest_nodes(loaded: LoadedPlan, on_progress: Progress | None) -> Choice:
+def _fewest_nodes(loaded: LoadedPlan, on_progress: Progress | None, *, timed: bool = True) -> Choice:
     last: Choice | None = None
     for nodes in node_counts(most_nodes(loaded)):
         cluster = loaded.hardware.with_nodes(nodes)
         if not _possible(loaded, cluster.devices):
             continue
-        job = prepare(loaded, cluster)
+        job = prepare(loaded, cluster, timed=timed)
         if job.strategies is not None:
             code = int(broken_constraint(job.problem, job.strategies)[0])
             if code:

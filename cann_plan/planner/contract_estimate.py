@@ -113,6 +113,7 @@ class StageMemory(TypedDict):
     reserved_gib: float
     device_gib: float
     peak_phase: NotRequired[str]
+    phases: NotRequired[dict[str, float]]
 
 
 class Memory(TypedDict):

@@ -24,6 +24,11 @@ UPDATE_RATE = 10e9 / 2.57  # parameters/s of a node
 LINK = 25e9  # bytes/s, of a PCIe 4.0 x16 slot that nobody measured: 31.5e9 less packet overhead
 
 
+def default_link(cluster: Cluster) -> float:
+    """Bytes/s of a device's link to the host, stated or usual."""
+    return float(cluster.device.host_link.bandwidth.value or LINK)
+
+
 def offload_options(
     plan: PlanSpec, cluster: Cluster, profile: ProfileSpec, states: StateBytes, settings: LayerSettings,
     architecture: Architecture, counts: ParameterCounts, assumptions: Assumptions,
