@@ -17,6 +17,9 @@ STACKS: Final = {
     "xformers": ("fsdp", "LLaMA was trained with PyTorch and xformers; fully sharded data parallel is assumed"),
     "alpa": ("jax", "Alpa runs on JAX"),
 }
+# Profiles that shard fully where a row states no layout, and profiles of NVIDIA's recipes.
+FULLY_SHARDED: Final = ("fsdp", "torchtitan", "llm-foundry", "jax", "maxtext", "paxml", "deepspeed")
+RECIPES: Final = ("megatron-bridge", "nemo")
 # Wording of `framework` that says more than the stack's name.
 FRAMEWORKS: Final = (
     ("MindFormers r0.8", "mindformers-1.0", "releases up to 1.0 form a class of their own"),

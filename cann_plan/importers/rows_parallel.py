@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from cann_plan.importers.rows import Fields, Remark, RowSkippedError
+from cann_plan.importers.rows_cluster import FULLY_SHARDED, RECIPES
 from cann_plan.spec.synonyms import VALUES
 
 CONTEXT_KINDS: Final = ("ring", "ulysses", "hybrid", "all_gather")
@@ -36,7 +37,7 @@ def layout(parallel: Fields, devices: int, stack: str | None, step_tokens: float
     """
     remarks: list[Remark] = []
     stated = {key: parallel.whole(key) for key in ("tp", "pp", "cp", "dp")}
-    fully_sharded = stack in ("fsdp", "jax", "deepspeed")
+    fully_sharded = stack in FULLY_SHARDED
     if stated["tp"] is None and stated["pp"] is None:
         if not fully_sharded:
             raise RowSkippedError("the parallel layout is not stated")
@@ -155,7 +156,7 @@ def virtual_pipeline(parallel: Fields, degrees: Layout, layers: int, stack: str 
         return []
     per_stage = layers // degrees.pipeline
     chunks = per_stage // NEMO_LAYERS_PER_CHUNK
-    usual = stack == "megatron-bridge" and layers % degrees.pipeline == 0 and slots % degrees.pipeline == 0
+    usual = stack in RECIPES and layers % degrees.pipeline == 0 and slots % degrees.pipeline == 0
     if usual and chunks > 1 and per_stage % NEMO_LAYERS_PER_CHUNK == 0:
         section["virtual_pipeline"] = chunks
         text = f"not stated: {NEMO_LAYERS_PER_CHUNK} layers per chunk as in NeMo's GPT-3 recipe"

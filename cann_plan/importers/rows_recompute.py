@@ -107,11 +107,11 @@ def _selective(note: str, modules: list[str] | None, layers: int, stack: str, re
         text = "selective by operator: every second product is replayed, as much work as this many whole layers"
         remarks.append(Remark("parallel.recompute", section, text))
         return Recompute(section)
-    if stack == "fsdp":
+    if stack in ("fsdp", "torchtitan", "llm-foundry"):
         section = {"policy": "full", "method": "block", "layers": layers // 2, "scope": "stage"}
         remarks.append(Remark("parallel.recompute", section, "selective without a share: every second layer"))
         return Recompute(section)
-    if stack == "mindformers":
+    if stack.startswith("mindformers"):
         remarks.append(Remark("parallel.recompute.modules", ["activation"], "MindFormers' select_recompute default"))
         return Recompute({"policy": "selective", "modules": ["activation"]})
     if "core" not in note:
