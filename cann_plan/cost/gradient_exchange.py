@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from cann_plan.cost.groups import Group, exchange_seconds
 from cann_plan.cost.problem import Problem
 from cann_plan.cost.rank_state import RankState
-from cann_plan.cost.stages import StageTable
+from cann_plan.cost.stages import LOOP, PAIR, StageTable
 from cann_plan.cost.strategies import Strategies
 from cann_plan.hardware.vector import optimizer_seconds, vector_seconds
 from cann_plan.network.compression import ExchangeTime, compressed_exchange
@@ -17,6 +17,42 @@ from cann_plan.records import dataclass
 from cann_plan.workload.operators.operator import Array
 
 Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class ShardedCosts:
+    """Fully sharded parameters (ZeRO-3, FSDP), per micro-batch, seconds (J, n): gathers of a forward, gathers and
+    scatters of a backward, what they slow compute by, codec. (n,): once per step, exposed and in all.
+    """
+
+    forward: Array
+    backward: Array
+    slow_forward: Array
+    slow_backward: Array
+    codec: Array
+    once: Array
+    once_total: Array
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangeCosts:
+    """What a strategy's training states cost a step before anything is hidden, per rank and strategy (J, n); seconds.
+
+    `reduce`, `gather`: gradients and parameters on the wire; `never`: share of them that hides behind nothing;
+    `slow_*`: fraction by which compute is slower while they run; `total` (n,): of the slowest rank. `sharded` holds the
+    columns with fully sharded parameters, `place` (n,) their numbers there, -1 for the others.
+    """
+
+    reduce: Array
+    codec: Array
+    gather: Array
+    never: Array
+    slow_reduce: Array
+    slow_gather: Array
+    total: Array
+    optimizer: Array
+    place: Ints
+    sharded: ShardedCosts | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,24 +67,14 @@ class Finish:
     hidden: Array
 
 
-def finish_seconds(
-    problem: Problem, strategies: Strategies, state: RankState, table: StageTable, stage_forward: Array,
-    stage_backward: Array, send: Array, micro_batches: Ints,
-) -> Finish:  # fmt: skip
-    """Exposed seconds after the pipeline.
+def exchange_costs(problem: Problem, strategies: Strategies, state: RankState, table: StageTable) -> ExchangeCosts:
+    """Costs of the training states of strategies that share a stage table.
 
-    A rank r > 0 finishes its last backward while stages before it still drain, so its exchange hides behind that
-    drain; the step ends when the slowest rank is done. With overlap, gradient buckets hide behind the last
-    micro-batch's backward except a share that never hides (first bucket, last layers). Compressed gradients travel in
-    fewer bytes; encoding and decoding them takes compute units, so that it hides behind no backward.
+    Compressed gradients travel in fewer bytes; encoding and decoding them takes compute units, so that it hides behind
+    no backward.
     """
     s = strategies
     stage = s.zero_stage[:, None]
-    ranks = table.candidates
-    forward, backward = stage_forward[:, ranks], stage_backward[:, ranks]
-    drain = np.concatenate(
-        [np.zeros((len(s), 1)), np.cumsum(stage_backward + send[:, None], axis=1)[:, :-1]], axis=1
-    )[:, ranks]  # fmt: skip
     reduce_bytes = problem.states.reduce * problem.trainable_fraction
     gather_bytes = problem.states.gather * problem.trainable_fraction
     unsharded = np.where(stage == 0, 1.0, 0.0)
@@ -58,22 +84,72 @@ def finish_seconds(
     reduce = replicated.wire * unsharded + scattered.wire * one_two
     codec = replicated.codec * unsharded + scattered.codec * one_two
     gather = _both(problem, state, "all_gather", gather_bytes) * one_two
-    reduce = reduce + _tied_embedding(problem, strategies, state, table)
-    exposed, exposed_gather = reduce, gather
+    reduce = reduce + _tied_embedding(problem, strategies, state, table) + _paired(problem, strategies, state, table)
     parameters = state.dense + state.expert
     never = never_hidden_share(parameters, state.dense_group.ranks[:, None])
-    if problem.overlap.grad_reduce:
-        slowdown = _slowdown(problem, parameters * (reduce_bytes * _wire_share(problem)), reduce)
-        exposed = exposed_seconds(reduce, backward, never, slowdown)
-    if problem.overlap.param_gather:
-        slowdown = _slowdown(problem, parameters * gather_bytes, gather)
-        exposed_gather = exposed_seconds(gather, forward, never, slowdown)
-    waits = np.maximum(exposed + codec - drain, 0.0)
-    exchange = np.max(waits, axis=1) + np.max(exposed_gather, axis=1)
-    hidden = np.max(reduce + codec + gather, axis=1) - exchange
+    slow_reduce = _slowdown(problem, parameters * (reduce_bytes * _wire_share(problem)), reduce)
+    slow_gather = _slowdown(problem, parameters * gather_bytes, gather)
     optimizer = np.max(_optimizer(problem, s, state), axis=1)
-    sharded, sharded_hidden = _fully_sharded(problem, s, state, table, forward, backward, micro_batches)
-    return Finish(exchange, optimizer, sharded, np.maximum(hidden, 0.0) + sharded_hidden)
+    total = np.max(reduce + codec + gather, axis=1)
+    place = np.where(s.zero_stage >= 3, np.cumsum(s.zero_stage >= 3) - 1, -1)
+    sharded = _sharded_costs(problem, s, state, table, np.flatnonzero(s.zero_stage >= 3))
+    return ExchangeCosts(
+        _by_rank(reduce), _by_rank(codec), _by_rank(gather), _by_rank(never), _by_rank(slow_reduce),
+        _by_rank(slow_gather), total, optimizer, place, sharded,
+    )  # fmt: skip
+
+
+def _by_rank(values: Array) -> Array:
+    """(n, J) with ranks along the first axis, contiguous."""
+    return np.ascontiguousarray(values.T)
+
+
+def finish_seconds(
+    problem: Problem, costs: ExchangeCosts, at: Ints, forward: Array, backward: Array, drain: Array, slots: Array,
+    never_gathered: float,
+) -> Finish:  # fmt: skip
+    """Exposed seconds after the pipeline, (n,): `at` (n,) picks the columns of `costs`, the other arrays are `Passes`'.
+
+    A rank r > 0 finishes its last backward while stages before it still drain, so its exchange hides behind that
+    drain; the step ends when the slowest rank is done. With overlap, gradient buckets hide behind the last
+    micro-batch's backward except a share that never hides (first bucket, last layers). `never_gathered`: share of
+    fully sharded gathers with nothing to hide behind, the first layer of each pass.
+    """
+    reduce, gather = costs.reduce.take(at, axis=1), costs.gather.take(at, axis=1)
+    overlap = problem.overlap
+    never = costs.never.take(at, axis=1) if overlap.grad_reduce or overlap.param_gather else reduce
+    if overlap.grad_reduce:
+        reduce = exposed_seconds(reduce, backward, never, costs.slow_reduce.take(at, axis=1))
+    if overlap.param_gather:
+        gather = exposed_seconds(gather, forward, never, costs.slow_gather.take(at, axis=1))
+    if problem.compression.kind != "none":
+        reduce = reduce + costs.codec.take(at, axis=1)
+    waits = np.maximum(reduce - drain, 0.0)
+    exchange = waits.max(axis=0) + gather.max(axis=0)
+    hidden = np.maximum(costs.total[at] - exchange, 0.0)
+    sharded = np.zeros(at.shape[0])
+    if costs.sharded is not None:
+        place = costs.place[at]
+        rows = np.flatnonzero(place >= 0)
+        exposed, behind = _sharded_seconds(
+            costs.sharded, place[rows], forward.take(rows, axis=1), backward.take(rows, axis=1), slots[rows],
+            never_gathered,
+        )  # fmt: skip
+        sharded[rows] = exposed
+        hidden[rows] = hidden[rows] + behind
+    return Finish(exchange, costs.optimizer[at], sharded, hidden)
+
+
+def _sharded_seconds(
+    costs: ShardedCosts, at: Ints, forward: Array, backward: Array, slots: Array, never: float
+) -> tuple[Array, Array]:
+    """Exposed and hidden seconds of fully sharded parameters over all micro-batches, (n,)."""
+    ahead, behind, codec = costs.forward.take(at, axis=1), costs.backward.take(at, axis=1), costs.codec.take(at, axis=1)
+    exposed = exposed_seconds(ahead, forward, never, costs.slow_forward.take(at, axis=1))
+    exposed = exposed + (exposed_seconds(behind, backward, never, costs.slow_backward.take(at, axis=1)) + codec)
+    total = (ahead + behind + codec).max(axis=0) * slots + costs.once_total[at]
+    seconds = exposed.max(axis=0) * slots + costs.once[at]
+    return seconds, np.maximum(total - seconds, 0.0)
 
 
 def _slowdown(problem: Problem, size: Array, seconds: Array) -> Array:
@@ -134,18 +210,39 @@ def _both(problem: Problem, state: RankState, operation: str, per_parameter: flo
 def _tied_embedding(problem: Problem, strategies: Strategies, state: RankState, table: StageTable) -> Array:
     """Gradient all-reduce of a tied table between the first and the last stage, (n, J)."""
     width = table.candidates.shape[0]
-    if not problem.architecture.tied_embeddings or table.pipeline == 1:
+    shared = table.pipeline == 1 or table.placement != LOOP  # both ends on the same rank, or on both ranks of a pair
+    if not problem.architecture.tied_embeddings or shared:
         return np.zeros((len(strategies), width))
     s = strategies
     size = problem.architecture.vocabulary * problem.architecture.hidden / s.tensor * problem.states.reduce
-    block = problem.devices // s.pipeline if problem.pipeline_outermost else s.tensor * s.context
+    block = np.where(s.rank_order == 0, problem.devices // s.pipeline, s.tensor * s.context)
     two = np.full_like(s.tensor, 2)
     one = np.ones_like(s.tensor)
     group = Group(two, block * (s.pipeline - 1), one, one)
     seconds = exchange_seconds(problem.communication, group, "all_reduce", size)
-    edge = (table.candidates == 0) | (table.candidates == table.pipeline - 1)
+    edge = table.holds(0) | table.holds(table.sizes.shape[0] - 1)
     result: Array = seconds[:, None] * edge[None, :]
     return result
+
+
+def _paired(problem: Problem, strategies: Strategies, state: RankState, table: StageTable) -> Array:
+    """Gradients of the two copies of a stage added up between its ranks r and p - 1 - r (DualPipe), (n, J).
+
+    Half of a rank's gradients have their copy on the other rank of the pair and vice versa: one all-reduce of all of
+    them over the widest pair's distance.
+    """
+    if table.placement != PAIR:
+        return np.zeros_like(state.dense)
+    s = strategies
+    block = np.where(s.rank_order == 0, problem.devices // s.pipeline, s.tensor * s.context)
+    one = np.ones_like(s.tensor)
+    group = Group(np.full_like(s.tensor, 2), block * (s.pipeline - 1), one, one)
+    scale = problem.states.reduce * problem.trainable_fraction
+    columns = [
+        exchange_seconds(problem.communication, group, "all_reduce", (state.dense + state.expert)[:, column] * scale)
+        for column in range(state.dense.shape[1])
+    ]
+    return np.stack(columns, axis=1)
 
 
 def _optimizer(problem: Problem, s: Strategies, state: RankState) -> Array:
@@ -164,56 +261,46 @@ def _optimizer(problem: Problem, s: Strategies, state: RankState) -> Array:
     return update + vector_seconds(problem.compute.device, state.gradients)
 
 
-def _fully_sharded(
-    problem: Problem,
-    s: Strategies,
-    state: RankState,
-    table: StageTable,
-    forward: Array,
-    backward: Array,
-    micro_batches: Ints,
-) -> tuple[Array, Array]:
-    """Exposed and hidden seconds of parameter gathers and gradient scatters of ZeRO-3 / FSDP, (n,).
+def _sharded_costs(
+    problem: Problem, strategies: Strategies, state: RankState, table: StageTable, rows: Ints
+) -> ShardedCosts | None:
+    """Parameter gathers and gradient scatters of the strategies in `rows`, None without any.
 
-    Every micro-batch gathers parameters in forward and again in backward and scatters gradients; layer-wise
-    prefetch hides them behind the layers' compute as far as that lasts, except a share for the first layer.
+    Every micro-batch gathers parameters in forward and again in backward and scatters gradients; layer-wise prefetch
+    hides them behind the layers' compute as far as that lasts. Replicas of the shard group add up once per step.
     """
-    active = s.zero_stage >= 3
-    zero = np.zeros(len(s))
-    if not active.any():
-        return zero, zero
+    if rows.shape[0] == 0:
+        return None
     states = problem.states
-    shard = np.where(s.shard_group > 0, np.minimum(s.shard_group, state.dense_group.ranks), state.dense_group.ranks)
-    group = Group(shard, state.dense_group.stride, np.ones_like(shard), np.ones_like(shard))
-    copies = state.dense_group.ranks // np.maximum(shard, 1)
-    replicas = Group(copies, state.dense_group.stride * shard, np.ones_like(shard), np.ones_like(shard))
+    s = strategies.take(rows)
+    ranks, stride = state.dense_group.ranks[rows], state.dense_group.stride[rows]
+    parameters = (state.dense + state.expert)[rows]
+    shard = np.where(s.shard_group > 0, np.minimum(s.shard_group, ranks), ranks)
+    one = np.ones_like(shard)
+    group = Group(shard, stride, one, one)
+    replicas = Group(ranks // np.maximum(shard, 1), stride * shard, one, one)
     gather, scatter, across, codec, copied = [], [], [], [], []
-    for column in range(state.dense.shape[1]):
-        parameters = state.dense[:, column] + state.expert[:, column]
-        gather.append(exchange_seconds(problem.communication, group, "all_gather", parameters * states.gather))
-        trained = parameters * problem.trainable_fraction
+    for column in range(parameters.shape[1]):
+        held = parameters[:, column]
+        gather.append(exchange_seconds(problem.communication, group, "all_gather", held * states.gather))
+        trained = held * problem.trainable_fraction
         scattered = _exchanged(problem, group, "reduce_scatter", trained * states.reduce)
         scatter.append(scattered.wire)
         codec.append(scattered.codec)
         summed = _exchanged(problem, replicas, "all_reduce", trained / shard * states.reduce)
         across.append(summed.wire)
         copied.append(summed.codec)
-    coding, copying = np.stack(codec, 1), np.max(np.stack(copied, 1), axis=1)
-    gathers, scatters, replica = np.stack(gather, 1), np.stack(scatter, 1), np.stack(across, 1)
-    total_forward = gathers
-    total_backward = gathers + scatters
-    # the first layer's gather of a pass has nothing to hide behind
-    never = table.pipeline * table.virtual / float(problem.architecture.layers)
-    parameters = state.dense + state.expert
-    slow_forward = _slowdown(problem, parameters * states.gather, total_forward)
+    copying, last = np.max(np.stack(copied), axis=0), np.max(np.stack(across), axis=0)
+    gathers, scatters = np.stack(gather), np.stack(scatter)
+    both = gathers + scatters
+    moved = np.ascontiguousarray(parameters.T)
+    slow_forward = _slowdown(problem, moved * states.gather, gathers)
     reduced = states.reduce * _wire_share(problem)
-    slow_backward = _slowdown(problem, parameters * (states.gather + reduced), total_backward)
-    exposed_forward = exposed_seconds(total_forward, forward, never, slow_forward)
-    exposed_backward = exposed_seconds(total_backward, backward, never, slow_backward) + coding
-    slots = micro_batches.astype(np.float64)
-    exposed = np.max(exposed_forward + exposed_backward, axis=1) * slots
-    total = np.max(total_forward + total_backward + coding, axis=1) * slots
-    last = np.max(replica, axis=1)
-    exposed = np.where(active, exposed + last * never + copying, 0.0)
-    total = np.where(active, total + last + copying, 0.0)
-    return exposed, np.maximum(total - exposed, 0.0)
+    slow_backward = _slowdown(problem, moved * (states.gather + reduced), both)
+    once = last * never_gathered(problem, table) + copying
+    return ShardedCosts(gathers, both, slow_forward, slow_backward, np.stack(codec), once, last + copying)
+
+
+def never_gathered(problem: Problem, table: StageTable) -> float:
+    """Share of fully sharded gathers with nothing to hide behind: the first layer of each pass of a chunk."""
+    return table.pipeline * table.virtual / float(problem.architecture.layers)

@@ -49,24 +49,27 @@ def layer_groups(
 
 
 def data_groups(
-    tensor: Ints, context: Ints, data: Ints, pipeline: Ints, expert: Ints, expert_tensor: Ints, *, nested: bool,
-    pipeline_outermost: bool,
+    tensor: Ints, context: Ints, data: Ints, pipeline: Ints, expert: Ints, expert_tensor: Ints, rank_order: Ints, *,
+    nested: bool,
 ) -> tuple[Group, Group]:  # fmt: skip
-    """Gradient groups of dense parameters and of expert parameters."""
+    """Gradient groups of dense parameters and of expert parameters, by `RANK_ORDERS`."""
     one = np.ones_like(tensor)
-    if pipeline_outermost:
-        dense = Group(context * data, tensor, one, one)
-    else:
-        dense = Group(context, tensor, data, tensor * context * pipeline)
+    outermost = rank_order == 0
+    over_pipeline = tensor * context * pipeline
+    dense = _either(outermost, (context * data, tensor, one, one), (context, tensor, data, over_pipeline))
     if nested:
         copies = np.maximum(data // expert, 1)
-        outer = tensor * context * expert * (one if pipeline_outermost else pipeline)
+        outer = tensor * context * expert * np.where(outermost, one, pipeline)
         return dense, Group(context, tensor, copies, outer)
     copies = np.maximum(data * context * tensor // (expert * expert_tensor), 1)
-    if pipeline_outermost:
-        return dense, Group(copies, expert_tensor * expert, one, one)
-    inside = np.maximum(tensor * context // (expert * expert_tensor), 1)
-    return dense, Group(inside, expert_tensor * expert, copies // inside, tensor * context * pipeline)
+    stride = expert_tensor * expert
+    inside = np.maximum(tensor * context // stride, 1)
+    whole = (copies, stride, one, one)
+    return dense, _either(outermost, whole, (inside, stride, copies // inside, over_pipeline))
+
+
+def _either(first: NDArray[np.bool_], one: tuple[Ints, ...], other: tuple[Ints, ...]) -> Group:
+    return Group(*(np.where(first, x, y) for x, y in zip(one, other, strict=True)))
 
 
 def exchange_seconds(communication: Communication, group: Group, operation: str, size: Array) -> Array:

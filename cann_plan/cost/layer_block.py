@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from cann_plan.arrays import distinct, distinct_places
 from cann_plan.cost.groups import layer_groups, message_seconds
 from cann_plan.cost.layer_table import Hiding, LayerCost, layer_cost, unique_rows
 from cann_plan.cost.memory_weights import WeightShapes, weight_shapes
@@ -19,6 +20,11 @@ from cann_plan.workload.operators.rows import CONTEXT_KINDS, LayerRows
 from cann_plan.workload.parameters import padded_vocabulary
 
 Ints = NDArray[np.int64]
+
+LAYER_AXES = (
+    "tensor", "context", "context_kind", "ulysses", "expert", "expert_tensor", "micro_batch_size", "sequence_parallel",
+)  # fmt: skip
+"""Axes that change what one layer does on one device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +44,38 @@ class LayerBlock:
     shapes: WeightShapes
 
 
+class LayerIndex:
+    """The layer table of many strategies, and the row of any strategy that has a combination of axes found there."""
+
+    def __init__(self, problem: Problem, strategies: Strategies) -> None:
+        """`strategies` hold every combination that will be asked for."""
+        self.block = layer_block(problem, strategies)
+        self._values = [distinct(getattr(strategies, name)) for name in LAYER_AXES]
+        first, _ = distinct_places(self._codes(strategies))
+        self._known = self._codes(strategies.take(first))
+        self._rows = self.block.row[first]
+
+    def rows(self, strategies: Strategies) -> Ints:
+        """Row of the layer table of each strategy, (N,). Raises KeyError for a combination that is not there."""
+        codes = self._codes(strategies)
+        place = np.minimum(np.searchsorted(self._known, codes), self._known.shape[0] - 1)
+        if (self._known[place] != codes).any():
+            raise KeyError("a combination of layer axes is not in the table")
+        found: Ints = self._rows[place]
+        return found
+
+    def _codes(self, strategies: Strategies) -> Ints:
+        """Combination of layer axes as one integer, (N,): places among the known values in mixed radix."""
+        codes = np.zeros(len(strategies), np.int64)
+        for name, values in zip(LAYER_AXES, self._values, strict=True):
+            codes = codes * values.shape[0] + np.searchsorted(values, getattr(strategies, name))
+        return codes
+
+
 def layer_block(problem: Problem, strategies: Strategies) -> LayerBlock:
     """Walk every layer kind once for the distinct rows of a block."""
-    s = strategies
-    first, row = unique_rows(
-        (s.tensor, s.context, s.context_kind, s.ulysses, s.expert, s.expert_tensor, s.micro_batch_size,
-         s.sequence_parallel)
-    )  # fmt: skip
-    picked = s.take(first)
+    first, row = unique_rows([getattr(strategies, name) for name in LAYER_AXES])
+    picked = strategies.take(first)
     rows = LayerRows(
         picked.tensor.astype(np.float64), picked.context.astype(np.float64), picked.context_kind,
         picked.ulysses.astype(np.float64), picked.expert.astype(np.float64), picked.expert_tensor.astype(np.float64),

@@ -243,10 +243,20 @@ def peak_operator(operators: Sequence[Operator], policy: Policy, phase: str) -> 
 def unique_rows(columns: Sequence[NDArray[np.int64]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """First index of every distinct combination and, per row, the number of its combination; shapes (R,), (N,).
 
-    Combinations are packed into one integer by the ranges of their columns.
+    Combinations are packed into one integer by the ranges of their columns, renumbered where they outgrow it.
     """
     packed = np.zeros(columns[0].shape[0], dtype=np.int64)
+    span = 1
     for column in columns:
         low, high = int(column.min()), int(column.max())
+        if low == high:
+            continue
+        if span * (high - low + 1) >= _LARGEST:
+            first, packed = distinct_places(packed)
+            span = first.shape[0]
         packed = packed * (high - low + 1) + (column - low)
+        span *= high - low + 1
     return distinct_places(packed)
+
+
+_LARGEST = 1 << 62

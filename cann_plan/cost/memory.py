@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from cann_plan.cost.layer_block import LayerBlock
 from cann_plan.cost.memory_activations import Activations, rank_activations
 from cann_plan.cost.memory_weights import held_lists, largest_tensor, one_of_each
-from cann_plan.cost.offload import host_bytes, offloaded_bytes
+from cann_plan.cost.offload import host_bytes, offloaded_states
 from cann_plan.cost.problem import Problem
 from cann_plan.cost.rank_state import RankState
 from cann_plan.cost.stages import StageTable
@@ -82,6 +82,55 @@ class RankMemory:
         return np.maximum(passes - self.late, self.update)
 
 
+@dataclass(frozen=True, slots=True)
+class StandingBytes:
+    """Bytes that follow from the sharding of training states, (n, J) or (J, n): states on the device, buffers that
+    stay, what the optimizer step holds besides, communicators; bytes of states a rank keeps in host memory.
+    """
+
+    weights: Array
+    gradients: Array
+    optimizer: Array
+    standing: Array
+    updating: Array
+    communicators: Array
+    host: Array
+
+    def columns(self) -> StandingBytes:
+        """The same with ranks along the first axis."""
+        return StandingBytes(*_columns(self))
+
+    def take(self, at: Ints) -> StandingBytes:
+        """Some of the strategies, ranks along the first axis."""
+        return StandingBytes(*(getattr(self, name).take(at, axis=1) for name in self.__dataclass_fields__))
+
+
+@dataclass(frozen=True, slots=True)
+class PassBytes:
+    """Bytes that follow from the micro-batches, (n, J) or (J, n): activations kept on the device, logits, what is alive
+    besides at the worst point of forward and of backward; bytes of activations in host memory.
+    """
+
+    kept: Array
+    logits: Array
+    forward: Array
+    backward: Array
+    in_flight: Array
+    host: Array
+
+    def columns(self) -> PassBytes:
+        """The same with ranks along the first axis."""
+        return PassBytes(*_columns(self))
+
+    def take(self, at: Ints) -> PassBytes:
+        """Some of the strategies, ranks along the first axis."""
+        return PassBytes(*(getattr(self, name).take(at, axis=1) for name in self.__dataclass_fields__))
+
+
+def _columns(record: StandingBytes | PassBytes) -> list[Array]:
+    return [np.ascontiguousarray(getattr(record, name).T) for name in record.__dataclass_fields__]
+
+
 def rank_memory(
     problem: Problem, strategies: Strategies, block: LayerBlock, row: Ints, table: StageTable, recomputed: Ints,
     state: RankState, micro_batches: Ints, policy: Ints,
@@ -90,49 +139,89 @@ def rank_memory(
 
     `recomputed` (n, C): recomputed layers per chunk.
     """
+    passes = rank_activations(problem, strategies, block, row, table, recomputed, micro_batches, policy)
+    standing = standing_bytes(problem, strategies, block, row, table, state)
+    return memory_of(problem, standing, pass_bytes(problem, passes, table), ranks_axis=1)
+
+
+def standing_bytes(
+    problem: Problem, strategies: Strategies, block: LayerBlock, row: Ints, table: StageTable, state: RankState
+) -> StandingBytes:
+    """What the candidate ranks hold whatever the micro-batches do, (n, J)."""
     ranks = table.candidates
-    kinds = len(problem.architecture.kinds)
-    counts = table.counts.reshape(kinds, table.virtual, table.pipeline).sum(axis=1)[:, ranks]
-    present = held_lists(counts, ranks, table.pipeline, len(block.costs))
+    counts = table.layers[:, ranks]
+    present = held_lists(counts, table.holds(0), table.holds(table.sizes.shape[0] - 1), len(block.costs))
     options = problem.memory
     standing = np.full((row.shape[0], ranks.shape[0]), options.workspace)
     if options.cached_weight_gradients and problem.trainable_fraction == 1.0:
         standing = standing + one_of_each(block.shapes, row, present) * problem.settings.element_bytes
     standing = standing + state.gathered
-    passes = rank_activations(problem, strategies, block, row, table, recomputed, micro_batches, policy)
     offload = problem.offload
-    away, tensors = offloaded_bytes(problem, state, passes.kept)
-    host = host_bytes(problem, away, tensors)
     weights = state.weights * (1.0 - offload.parameters)
     gradients = state.gradients * (1.0 - offload.gradients)
     optimizer = state.optimizer * (1.0 - offload.optimizer)
-    # of the offloaded activations, one layer's are on their way down and the next one's on their way up
-    window = np.minimum(tensors, 2.0 * tensors / np.maximum(passes.in_flight * counts.sum(axis=0)[None, :], 1.0))
-    kept = passes.kept - tensors + window
     updating = _update(problem, state, largest_tensor(block.shapes, row, present))
-    peaks = _peaks(passes, kept, updating)
-    phase = np.argmax(peaks, axis=0)
-    held = weights + gradients + optimizer + standing
-    in_step = phase < PHASES.index("optimizer")
-    activations = np.where(in_step, kept, 0.0)
-    logits = np.where(in_step, passes.logits, 0.0)
-    temporary = np.where(phase == 0, passes.forward, np.where(phase == 1, passes.backward, updating))
-    temporaries = standing + temporary
     communicators = _communicators(problem, strategies, table.pipeline)[:, None] + np.zeros((1, ranks.shape[0]))
-    runtime = np.full(standing.shape, options.runtime)
-    allocated = weights + gradients + optimizer + activations + temporaries + logits
-    late = optimizer * (problem.states.late / problem.states.optimizer if problem.states.optimizer else 0.0)
+    away = offloaded_states(problem, state)
+    return StandingBytes(weights, gradients, optimizer, standing, updating, communicators, away)
+
+
+def pass_bytes(problem: Problem, passes: Activations, table: StageTable) -> PassBytes:
+    """What the candidate ranks hold for the micro-batches in flight, (n, J)."""
+    tensors = passes.kept * problem.offload.activations
+    # of the offloaded activations, one layer's are on their way down and the next one's on their way up
+    layers = table.layers[:, table.candidates].sum(axis=0)[None, :]
+    window = np.minimum(tensors, 2.0 * tensors / np.maximum(passes.in_flight * layers, 1.0))
+    kept = passes.kept - tensors + window
+    return PassBytes(kept, passes.logits, passes.forward, passes.backward, passes.in_flight, tensors)
+
+
+def memory_of(problem: Problem, held: StandingBytes, passes: PassBytes, *, ranks_axis: int) -> RankMemory:
+    """Standing bytes and pass bytes of the same strategies and ranks put together; ranks along `ranks_axis`."""
+    options = problem.memory
+    ahead = passes.kept + passes.logits + passes.forward
+    behind = passes.kept + passes.logits + passes.backward
+    later = behind > ahead
+    in_step = held.updating <= np.maximum(ahead, behind)
+    phase = np.where(in_step, later.astype(np.int64), PHASES.index("optimizer"))
+    states = held.weights + held.gradients + held.optimizer
+    activations = np.where(in_step, passes.kept, 0.0)
+    logits = np.where(in_step, passes.logits, 0.0)
+    temporary = np.where(in_step, np.where(later, passes.backward, passes.forward), held.updating)
+    temporaries = held.standing + temporary
+    allocated = states + activations + temporaries + logits
+    late = held.optimizer * (problem.states.late / problem.states.optimizer if problem.states.optimizer else 0.0)
+    base = states + held.standing
+    host = host_bytes(problem, (held.host + passes.host).max(axis=ranks_axis))
     return RankMemory(
-        weights, gradients, optimizer, activations, temporaries, logits, communicators, runtime,
-        allocated * options.fragmentation, passes.in_flight, phase.astype(np.int64), held + peaks[0], held + peaks[1],
-        held + peaks[2], late, standing, host,
+        held.weights, held.gradients, held.optimizer, activations, temporaries, logits, held.communicators,
+        np.full(allocated.shape, options.runtime), allocated * options.fragmentation, passes.in_flight, phase,
+        base + ahead, base + behind, base + held.updating, late, held.standing, host,
     )  # fmt: skip
 
 
-def _peaks(passes: Activations, kept: Array, updating: Array) -> Array:
-    """Bytes above the states in each phase, (phases, n, J); `kept`: activations on the device."""
-    held = kept + passes.logits
-    return np.stack([held + passes.forward, held + passes.backward, updating])
+def device_bytes(
+    problem: Problem, held: StandingBytes, passes: PassBytes, ahead: Ints, behind: Ints
+) -> tuple[Array, Array]:
+    """(device bytes of every rank (J, n), host bytes of the fullest node (n,)) of pairs of columns of `passes` and
+    `held`: `memory_of(...)` to the last bit, without its parts.
+    """
+    options = problem.memory
+    first, second = passes.kept + passes.logits + passes.forward, passes.kept + passes.logits + passes.backward
+    temporary = np.where(second > first, passes.backward, passes.forward)
+    states = held.weights + held.gradients + held.optimizer
+    in_update = states + (held.standing + held.updating)
+    in_step = held.updating.take(behind, axis=1) <= np.maximum(first, second).take(ahead, axis=1)
+    during = states.take(behind, axis=1) + passes.kept.take(ahead, axis=1)
+    during += held.standing.take(behind, axis=1) + temporary.take(ahead, axis=1)
+    during += passes.logits.take(ahead, axis=1)
+    allocated = np.where(in_step, during, in_update.take(behind, axis=1))
+    device = allocated + allocated * options.fragmentation + held.communicators.take(behind, axis=1) + options.runtime
+    if problem.offload.active:
+        fullest = (held.host.take(behind, axis=1) + passes.host.take(ahead, axis=1)).max(axis=0)
+    else:
+        fullest = np.zeros(ahead.shape[0])
+    return device, host_bytes(problem, fullest)
 
 
 def _update(problem: Problem, state: RankState, largest: Array) -> Array:

@@ -10,7 +10,7 @@ from cann_plan.cost.layer_block import LayerBlock
 from cann_plan.cost.layer_table import LayerCost
 from cann_plan.cost.pipeline_in_flight import chunk_in_flight, in_flight
 from cann_plan.cost.problem import Problem
-from cann_plan.cost.stages import StageTable
+from cann_plan.cost.stages import PAIR, StageTable
 from cann_plan.cost.strategies import SCHEDULES, Strategies
 from cann_plan.records import dataclass
 from cann_plan.workload.operators.operator import Array
@@ -20,7 +20,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Activations:
-    """Bytes, every array (n, J): `kept` of all micro-batches in flight, `logits` what the head keeps of one.
+    """Bytes, every array (n, J): `kept` of all micro-batches in flight, `logits` what the head keeps of the last one.
 
     `forward`, `backward`: what is alive besides at the worst point of each pass.
     """
@@ -43,15 +43,15 @@ def rank_activations(
     """
     kinds = len(problem.architecture.kinds)
     ranks = table.candidates
-    pipeline, virtual = table.pipeline, table.virtual
+    pipeline = table.pipeline
     count, width = row.shape[0], ranks.shape[0]
     starts = table.starts[None, :]
     kept = np.zeros((count, width))
     forward, backward = np.zeros((count, width)), np.zeros((count, width))
     for kind in range(kinds):
         replayed = table.prefix[kind][starts + recomputed] - table.prefix[kind][starts]  # (n, C)
-        replayed = _per_rank(replayed, pipeline, virtual)[:, ranks].astype(np.float64)
-        total = table.counts[kind].reshape(virtual, pipeline).sum(axis=0)[ranks].astype(np.float64)[None, :]
+        replayed = table.per_rank(replayed)[:, ranks].astype(np.float64)
+        total = table.layers[kind][ranks].astype(np.float64)[None, :]
         cost = block.costs[kind]
         plain = cost.policies[0]
         kept = kept + (total - replayed) * plain.kept[row][:, None] + replayed * _chosen(cost, policy, row, "kept")
@@ -63,7 +63,7 @@ def rank_activations(
                 forward = np.maximum(forward, worst)
             else:
                 backward = np.maximum(backward, worst)
-    first, last = (ranks == 0)[None, :], (ranks == pipeline - 1)[None, :]
+    first, last = table.holds(0)[None, :], table.holds(table.sizes.shape[0] - 1)[None, :]
     alive = _in_flight(strategies, table, micro_batches)
     embedding = block.costs[kinds].policies[0]
     copies = _chunk_in_flight(strategies, table, micro_batches, 0)
@@ -100,14 +100,6 @@ def _head(block: LayerBlock, kinds: int, row: Ints) -> tuple[Array, Array, Array
     return kept, ahead, behind
 
 
-def _per_rank(chunks: Ints, pipeline: int, virtual: int) -> Ints:
-    """Sum of a rank's chunks: (n, v * p) -> (n, p), in chunk order."""
-    total = chunks[:, :pipeline]
-    for index in range(1, virtual):
-        total = total + chunks[:, index * pipeline : (index + 1) * pipeline]
-    return total
-
-
 def _chosen(cost: LayerCost, policy: Ints, row: Ints, field: str) -> Array:
     """A field of each strategy's policy, shape (n, 1)."""
     result: Array = getattr(cost.policies[0], field)[row]
@@ -117,20 +109,22 @@ def _chosen(cost: LayerCost, policy: Ints, row: Ints, field: str) -> Array:
 
 
 def _in_flight(strategies: Strategies, table: StageTable, micro_batches: Ints) -> Array:
-    """Micro-batches whose activations a candidate rank holds at its peak, (n, J)."""
+    """Micro-batches whose activations a candidate rank holds at its peak, (n, J); paired ranks hold the activations of
+    two chunks, each for half of what the schedule counts.
+    """
     result = np.zeros((len(strategies), table.candidates.shape[0]))
     for code in distinct(strategies.schedule):
         rows = strategies.schedule == code
         ranks = table.candidates[None, :]
         values = in_flight(SCHEDULES[code], table.pipeline, table.virtual, ranks, micro_batches[rows][:, None])
-        result[rows] = values
+        result[rows] = values * 0.5 if table.placement == PAIR else values
     return result
 
 
 def _chunk_in_flight(strategies: Strategies, table: StageTable, micro_batches: Ints, chunk: int) -> Array:
     """Micro-batches whose activations one chunk holds at its peak, (n, 1)."""
     result = np.zeros((len(strategies), 1))
-    for code in np.unique(strategies.schedule):
+    for code in distinct(strategies.schedule):
         rows = strategies.schedule == code
         values = chunk_in_flight(SCHEDULES[code], table.pipeline, table.virtual, chunk, micro_batches[rows])
         result[rows, 0] = values

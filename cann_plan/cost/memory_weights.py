@@ -59,13 +59,15 @@ def weight_shapes(lists: Sequence[Sequence[Operator]], layers: int, rows: int, t
     return WeightShapes(shapes, tuple(largest))
 
 
-def held_lists(counts: Ints, ranks: Ints, pipeline: int, lists: int) -> NDArray[np.bool_]:
-    """Whether a candidate rank holds a list, (lists, J). `counts` (K, J): layers of each kind on the rank."""
+def held_lists(counts: Ints, first: NDArray[np.bool_], last: NDArray[np.bool_], lists: int) -> NDArray[np.bool_]:
+    """Whether a candidate rank holds a list, (lists, J). `counts` (K, J): layers of each kind on the rank; `first`,
+    `last` (J,): whether it holds the first and the last chunk.
+    """
     kinds = counts.shape[0]
-    present = np.zeros((lists, ranks.shape[0]), np.bool_)
+    present = np.zeros((lists, counts.shape[1]), np.bool_)
     present[:kinds] = counts > 0
-    present[kinds] = ranks == 0
-    present[kinds + 1 :] = ranks == pipeline - 1
+    present[kinds] = first
+    present[kinds + 1 :] = last
     return present
 
 

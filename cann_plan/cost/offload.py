@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cann_plan.cost.problem import Problem
 from cann_plan.cost.rank_state import RankState
-from cann_plan.cost.stages import StageTable
-from cann_plan.cost.strategies import Strategies
 from cann_plan.records import dataclass
 from cann_plan.workload.operators.operator import Array
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,36 +18,38 @@ class OffloadTime:
     hidden: Array
 
 
-def offloaded_bytes(problem: Problem, state: RankState, kept: Array) -> tuple[Array, Array]:
-    """(states, activations) of a rank in host memory, (n, J) each; `kept`: activations kept, wherever they are."""
+def offloaded_states(problem: Problem, state: RankState) -> Array:
+    """Bytes of training states of a rank in host memory, (n, J)."""
     offload = problem.offload
     states = state.optimizer * offload.optimizer + state.gradients * offload.gradients
     states = states + state.weights * offload.parameters
     if problem.states.optimizer > 0.0:
         updated = state.optimizer / problem.states.optimizer
         states = states + updated * (offload.optimizer * offload.host_extra)
-    return states * offload.host_factor, kept * offload.activations
+    return states * offload.host_factor
 
 
-def host_bytes(problem: Problem, states: Array, activations: Array) -> Array:
-    """Bytes of host memory of the fullest node, (n,), from what its ranks offload and what each process holds anyway.
+def host_bytes(problem: Problem, fullest: Array) -> Array:
+    """Bytes of host memory of the fullest node, (n,), from what its fullest rank offloads and each process
+    holds anyway.
 
     All ranks of a node are taken to be of the fullest stage. While loading, each process may hold a whole copy of the
     checkpoint (`load_copy`) instead of its later offloaded states.
     """
     offload = problem.offload
-    running = np.max(states + activations, axis=1)
-    each = np.maximum(running, offload.load_copy)
+    each = np.maximum(fullest, offload.load_copy)
     local = float(min(problem.devices_per_node, problem.devices))
     result: Array = each * local + offload.process * local
     return result
 
 
 def offload_seconds(
-    problem: Problem, strategies: Strategies, state: RankState, table: StageTable, kept: Array, forward: Array,
-    backward: Array, micro_batches: Ints,
-) -> OffloadTime:  # fmt: skip
-    """Transfers and host updates of a step; `kept` (n, J): activations of one micro-batch before offloading.
+    problem: Problem, optimizer: Array, held: Array, kept: Array, forward: Array, backward: Array, slots: Array
+) -> OffloadTime:
+    """Transfers and host updates of a step, for ranks and strategies (J, n).
+
+    `optimizer`, `held`: bytes of optimizer states and of weights before offloading; `kept`: activations of one
+    micro-batch before offloading; `slots` (n,): micro-batches.
 
     Optimizer states on the host: gradients go down behind the backward of the last micro-batch, the host updates, the
     weights come up. Swapped to the device: states come up and go down while the device updates. Parameters come up for
@@ -60,28 +57,25 @@ def offload_seconds(
     compute of the same pass as far as it lasts.
     """
     offload = problem.offload
-    zero = np.zeros(len(strategies))
+    zero = np.zeros(slots.shape[0])
     if not offload.active:
         return OffloadTime(zero, zero)
     link, states = offload.link, problem.states
-    slots = micro_batches.astype(np.float64)[:, None]
-    ranks = table.candidates
-    ahead, behind = forward[:, ranks], backward[:, ranks]
-    updated = state.optimizer / states.optimizer if states.optimizer > 0.0 else np.zeros_like(state.optimizer)
+    updated = optimizer / states.optimizer if states.optimizer > 0.0 else np.zeros_like(optimizer)
     moved = updated * offload.optimizer
     exposed = np.zeros_like(updated)
     hidden = np.zeros_like(updated)
     if offload.update_on_host:
         down = moved * states.reduce / link
-        exposed = exposed + np.maximum(down - behind, 0.0) + moved * states.gather / link
-        hidden = hidden + np.minimum(down, behind)
+        exposed = exposed + np.maximum(down - backward, 0.0) + moved * states.gather / link
+        hidden = hidden + np.minimum(down, backward)
         local = float(min(problem.devices_per_node, problem.devices))
         exposed = exposed + moved * local / offload.update_rate
     else:
         exposed = exposed + 2.0 * moved * states.optimizer / link
-    weights = state.weights * offload.parameters / link
+    weights = held * offload.parameters / link
     tensors = kept * offload.activations / link
-    for transfer, compute in ((weights + tensors, ahead), (weights + tensors, behind)):
+    for transfer, compute in ((weights + tensors, forward), (weights + tensors, backward)):
         exposed = exposed + np.maximum(transfer - compute, 0.0) * slots
         hidden = hidden + np.minimum(transfer, compute) * slots
-    return OffloadTime(np.max(exposed, axis=1), np.max(hidden, axis=1))
+    return OffloadTime(exposed.max(axis=0), hidden.max(axis=0))

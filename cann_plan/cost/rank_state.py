@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from cann_plan.cost.groups import Group, data_groups
 from cann_plan.cost.layer_block import LayerBlock
 from cann_plan.cost.problem import Problem
-from cann_plan.cost.stages import StageTable
+from cann_plan.cost.stages import VEE, StageTable
 from cann_plan.cost.strategies import Strategies
 from cann_plan.records import dataclass
 from cann_plan.workload.operators.operator import Array
@@ -42,7 +42,7 @@ def rank_state(problem: Problem, strategies: Strategies, block: LayerBlock, row:
     """
     kinds = len(problem.architecture.kinds)
     ranks = table.candidates
-    per_rank = table.counts.reshape(kinds, table.virtual, table.pipeline).sum(axis=1)[:, ranks]  # (K, J)
+    per_rank = table.layers[:, ranks]  # (K, J)
     count, width = row.shape[0], ranks.shape[0]
     dense = np.zeros((count, width))
     expert = np.zeros((count, width))
@@ -54,11 +54,11 @@ def rank_state(problem: Problem, strategies: Strategies, block: LayerBlock, row:
         dense = dense + present * local
         expert = expert + present * routed
         largest = np.maximum(largest, np.where(present > 0.0, local + routed, 0.0))
-    first = (ranks == 0).astype(np.float64)
-    last = (ranks == table.pipeline - 1).astype(np.float64)
+    first = table.holds(0).astype(np.float64)
+    last = table.holds(table.sizes.shape[0] - 1).astype(np.float64)
     hidden = float(problem.architecture.hidden)
     head = block.dense[kinds + 1][row]
-    if problem.architecture.tied_embeddings and table.pipeline == 1:
+    if problem.architecture.tied_embeddings and (table.pipeline == 1 or table.placement == VEE):
         head = np.full_like(head, hidden)
     edge = first * block.dense[kinds][row][:, None] + last * head[:, None]
     dense = dense + edge
@@ -67,8 +67,8 @@ def rank_state(problem: Problem, strategies: Strategies, block: LayerBlock, row:
         expert = expert + last * block.expert[index][row][:, None]
     s = strategies
     dense_group, expert_group = data_groups(
-        s.tensor, s.context, s.data, s.pipeline, s.expert, s.expert_tensor,
-        nested=problem.nested_experts, pipeline_outermost=problem.pipeline_outermost,
+        s.tensor, s.context, s.data, s.pipeline, s.expert, s.expert_tensor, s.rank_order,
+        nested=problem.nested_experts,
     )  # fmt: skip
     shard = np.where(s.shard_group > 0, s.shard_group, dense_group.ranks)
     dense_ways = np.minimum(dense_group.ranks, shard).astype(np.float64)[:, None]

@@ -14,6 +14,9 @@ Ints = NDArray[np.int64]
 SCHEDULES = ("1f1b", "gpipe", "interleaved", "zb-h1", "zb-v", "dualpipe", "dualpipe-v")
 """Order fixes the integer code of a schedule."""
 
+RANK_ORDERS = ("tensor-context-data-pipeline", "tensor-context-pipeline-data")
+"""Parallel axes from adjacent ranks outwards; order fixes the integer code."""
+
 
 @dataclass(frozen=True, slots=True)
 class Strategies:
@@ -21,7 +24,8 @@ class Strategies:
 
     `policy` and `split` index the problem's lists of recompute policies and layer splits. `recompute_layers`: layers
     recomputed per stage (or chunk), -1 for all. `zero_stage`: 0 none, 1 optimizer, 2 + gradients, 3 + parameters.
-    `shard_group`: ranks over which states are sharded, 0 for the whole data-parallel group.
+    `shard_group`: ranks over which states are sharded, 0 for the whole data-parallel group. `rank_order` indexes
+    `RANK_ORDERS`.
     """
 
     tensor: Ints
@@ -41,6 +45,7 @@ class Strategies:
     policy: Ints
     recompute_layers: Ints
     split: Ints
+    rank_order: Ints
 
     def __len__(self) -> int:
         return int(self.tensor.shape[0])
@@ -62,7 +67,7 @@ class Strategies:
             ValueError: an axis does not exist or the shapes do not broadcast.
         """
         neutral = {"context_kind": 0, "schedule": 0, "sequence_parallel": 0, "zero_stage": 0, "shard_group": 0,
-                   "policy": 0, "recompute_layers": -1, "split": 0}  # fmt: skip
+                   "policy": 0, "recompute_layers": -1, "split": 0, "rank_order": 0}  # fmt: skip
         names = [f.name for f in fields(cls)]
         unknown = set(axes) - set(names)
         if unknown:

@@ -92,7 +92,6 @@ def build_job(
         library=library,
         compression=gradient_compression(plan, states, warnings),
         nested_experts=(plan.parallel.group_generator or profile.defaults.group_generator) == "nested",
-        pipeline_outermost=layout.pipeline_outermost,
         scatter_gather=profile.defaults.scatter_gather,
         frozen_states=_frozen_bytes(task, states.live) if trainable < 1.0 else 0.0,
         trainable_fraction=trainable,

@@ -82,6 +82,12 @@ def broken_constraint(problem: Problem, strategies: Strategies) -> NDArray[np.in
     interleaved = s.schedule == SCHEDULES.index("interleaved")
     require("virtual_schedule", np.where(interleaved, s.virtual > 1, s.virtual == 1))
     require("interleaving_micro_batches", ~interleaved | (slots % s.pipeline == 0))
-    group = s.data * s.context
-    require("shard_group", (s.shard_group == 0) | (group % np.maximum(s.shard_group, 1) == 0))
     return reason
+
+
+def broken_sharding(strategies: Strategies) -> NDArray[np.int64]:
+    """Code of the constraint on the sharding of training states that each strategy breaks, 0 for none; shape (N,)."""
+    s = strategies
+    holds = (s.shard_group == 0) | ((s.data * s.context) % np.maximum(s.shard_group, 1) == 0)
+    code: NDArray[np.int64] = np.where(holds, 0, REASONS.index("shard_group"))
+    return code

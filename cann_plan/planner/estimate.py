@@ -10,7 +10,7 @@ from cann_plan import __version__
 from cann_plan.cost.memory import PARTS, PHASES
 from cann_plan.cost.problem import Problem
 from cann_plan.cost.step import BREAKDOWN, OVERLAPPED
-from cann_plan.cost.strategies import SCHEDULES, Strategies
+from cann_plan.cost.strategies import RANK_ORDERS, SCHEDULES, Strategies
 from cann_plan.planner.choose import choose
 from cann_plan.planner.evaluate import Evaluation, evaluate, micro_batches, stage_memory
 from cann_plan.planner.job import Job
@@ -100,7 +100,7 @@ def parallel_section(job: Job, strategies: Strategies) -> dict[str, Any]:
             "grad_reduce": problem.overlap.grad_reduce, "param_gather": problem.overlap.param_gather,
             "tensor": problem.overlap.tensor, "p2p": problem.overlap.p2p, "expert": problem.overlap.expert,
         },
-        "rank_order": "tensor-context-data-pipeline" if problem.pipeline_outermost else "tensor-context-pipeline-data",
+        "rank_order": RANK_ORDERS[int(s.rank_order[0])],
         "group_generator": "nested" if problem.nested_experts else "folded",
         "devices": job.cluster.devices,
         "expert_data": int(s.data[0] * s.context[0] * s.tensor[0] // (s.expert[0] * s.expert_tensor[0])),
@@ -173,7 +173,7 @@ def memory_section(job: Job, strategies: Strategies, result: Evaluation) -> dict
     detail = stage_memory(job.problem, strategies)
     table, parts = detail.table, detail.memory
     device = parts.device[0]
-    sizes = table.sizes.reshape(table.virtual, table.pipeline).sum(axis=0)
+    sizes = table.per_rank(table.sizes)
     per_stage = job.cluster.devices // table.pipeline
     stages = []
     for stage in range(table.pipeline):

@@ -14,6 +14,7 @@ from cann_plan.workload.architecture import Architecture, MoeFfn
 from cann_plan.workload.operators.rows import CONTEXT_KINDS
 
 DEGREES = ("tensor", "pipeline", "data", "context", "expert", "expert_tensor", "virtual_pipeline")
+V_SHAPED = ("zb-v", "dualpipe-v")  # schedules with two chunks per stage
 MODULE_NAMES = {"shared_experts": "mlp"}
 
 
@@ -29,7 +30,7 @@ class Layout:
     splits: tuple[tuple[int, ...] | None, ...]
     recompute_lists: tuple[tuple[int, ...], ...]
     recompute_scope: str
-    pipeline_outermost: bool
+    rank_order: int
     unit: int
 
 
@@ -43,12 +44,12 @@ def stated_layout(
     """
     policies, index, layers, lists = _recompute(parallel.recompute)
     scope = parallel.recompute.scope or "chunk"
-    outermost = _pipeline_outermost(parallel)
+    order = rank_order(parallel)
     if all(getattr(parallel, name) is None for name in DEGREES):
-        return Layout(None, policies, (None,), lists, scope, outermost, 1)
+        return Layout(None, policies, (None,), lists, scope, order, 1)
     tensor, pipeline = parallel.tensor or 1, parallel.pipeline or 1
     context, expert = parallel.context or 1, parallel.expert or 1
-    virtual = parallel.virtual_pipeline or 1
+    virtual = parallel.virtual_pipeline or (2 if parallel.schedule in V_SHAPED else 1)
     ranks = tensor * pipeline * context
     if cluster.devices % ranks:
         raise PlanError(
@@ -91,15 +92,16 @@ def stated_layout(
         ulysses=parallel.ulysses_degree or 1, expert=expert, expert_tensor=etp or 1, virtual=virtual,
         schedule=SCHEDULES.index(schedule), micro_batch_size=micro, sequence_parallel=int(bool(sequence)),
         zero_stage=zero, shard_group=parallel.shard_group or 0, policy=index, recompute_layers=layers,
+        rank_order=order,
     )  # fmt: skip
-    unit = data * micro * (pipeline if virtual > 1 else 1)
+    unit = data * micro * (pipeline if virtual > 1 and schedule == "interleaved" else 1)
     if batch is not None and batch % (data * micro):
         raise PlanError(
             "training.global_batch_size",
             f"{batch} sequences do not divide into data {data} x micro-batch {micro}",
             f"a multiple of {data * micro}",
         )
-    return Layout(strategies, policies, (split,), lists, scope, outermost, unit)
+    return Layout(strategies, policies, (split,), lists, scope, order, unit)
 
 
 def fixed_axes(parallel: ParallelSpec) -> dict[str, int]:
@@ -110,6 +112,7 @@ def fixed_axes(parallel: ParallelSpec) -> dict[str, int]:
         "zero_stage": parallel.zero_stage,
         "shard_group": parallel.shard_group,
         "schedule": SCHEDULES.index(parallel.schedule) if parallel.schedule else None,
+        "rank_order": rank_order(parallel) if parallel.rank_order else None,
     }
     if parallel.recompute.policy is not None:
         _, index, layers, _ = _recompute(parallel.recompute)
@@ -141,13 +144,18 @@ def _recompute(spec: RecomputeSpec) -> tuple[tuple[Policy, ...], int, int, tuple
     return policies, index, layers, lists
 
 
-def _pipeline_outermost(parallel: ParallelSpec) -> bool:
+def rank_order(parallel: ParallelSpec) -> int:
+    """Index into `RANK_ORDERS` of the stated order.
+
+    Raises:
+        PlanError: an order no model answers.
+    """
     order = parallel.rank_order
     if order is None:
-        return True
+        return 0
     axes = [axis for axis in order if axis != "expert"]
-    known = {("tensor", "context", "data", "pipeline"): True, ("tensor", "context", "pipeline", "data"): False,
-             ("tensor", "data", "pipeline"): True, ("tensor", "pipeline", "data"): False}  # fmt: skip
+    known = {("tensor", "context", "data", "pipeline"): 0, ("tensor", "context", "pipeline", "data"): 1,
+             ("tensor", "data", "pipeline"): 0, ("tensor", "pipeline", "data"): 1}  # fmt: skip
     if tuple(axes) not in known:
         raise PlanError(
             "parallel.rank_order", f"not supported yet: {'-'.join(order)}", "tp-cp-ep-dp-pp or tp-cp-ep-pp-dp"
