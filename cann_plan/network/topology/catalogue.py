@@ -49,6 +49,7 @@ def _rails(name: str, topology: Topology, nodes: int, per_node: int, planes: int
     """One plane per adapter of a server (or `planes`), each with its share of the server's injection."""
     copies = planes or per_node
     parts = topology.components().times(copies, 1.0 / copies)
+    more.setdefault("joined", copies != per_node)
     return Fabric(name, topology, nodes, per_node, copies, parts, **more)
 
 
@@ -65,7 +66,7 @@ def _fat_tree(name: str, nodes: int, per_node: int, values: Mapping[str, Any]) -
 
 def _rail_optimised(name: str, nodes: int, per_node: int, values: Mapping[str, Any]) -> Fabric:
     rail, whole = shapes.rail_tree(nodes, per_node, int(values.get("radix", RADIX)))
-    return Fabric(name, rail, nodes, per_node, per_node, whole.components(), note="traffic between rails goes by the "
+    return Fabric(name, rail, nodes, per_node, per_node, whole, note="traffic between rails goes by the "
                   "links inside a server")  # fmt: skip
 
 
@@ -79,7 +80,7 @@ def _multi_plane(name: str, nodes: int, per_node: int, values: Mapping[str, Any]
     radix = int(values.get("radix", RADIX)) * planes
     tree = shapes.fat_tree(nodes, per_node, radix, float(values.get("taper", 1.0)))
     note = f"every port split into {planes}; a failed plane takes 1/{planes} of the bandwidth"
-    return _rails(name, tree, nodes, per_node, planes, note=note)
+    return _rails(name, tree, nodes, per_node, planes, note=note, joined=True)
 
 
 def _dragonfly(name: str, nodes: int, per_node: int, values: Mapping[str, Any]) -> Fabric:

@@ -18,7 +18,8 @@ class Dragonfly(Topology):
     """Kim et al. 2008 (ISCA'08): p endpoints per router, a routers per group, h global ports per router, g groups.
 
     Every pair of groups has k = floor(a h / (g - 1)) global links; minimal routing is local, global, local, spread
-    evenly over the k links. Global port i of a group leads to the group i // k + 1 further round.
+    evenly over the k links. Global port i of a group leads to the group i mod (g - 1) + 1 further round,
+    so that the k links of a pair are on different routers.
 
     Attributes:
         terminals, routers, global_ports, groups: p, a, h, g.
@@ -61,7 +62,7 @@ class Dragonfly(Topology):
         pairs, k = self.groups - 1, self.parallel
         share = np.zeros((pairs, self.routers))
         port = np.arange(pairs * k)
-        np.add.at(share, (port // k, port // self.global_ports), 1.0 / k)
+        np.add.at(share, (port % pairs, port // self.global_ports), 1.0 / k)
         return share
 
     def _other_end(self) -> FloatArray:
@@ -174,6 +175,6 @@ class Dragonfly(Topology):
         first, second = np.triu_indices(g, 1)
         lane = np.arange(k)[None, :]
         ahead = (second - first)[:, None]
-        one = first[:, None] * a + ((ahead - 1) * k + lane) // h
-        other = second[:, None] * a + ((g - ahead - 1) * k + lane) // h
+        one = first[:, None] * a + (lane * (g - 1) + ahead - 1) // h
+        other = second[:, None] * a + (lane * (g - 1) + g - ahead - 1) // h
         return one.reshape(-1), other.reshape(-1)

@@ -74,7 +74,7 @@ class DragonflyPlus(Topology):
         if g > 1:
             port = np.arange((g - 1) * k)
             gates = np.zeros((g - 1, s))
-            np.add.at(gates, (port // k, port // self.global_ports), 1.0 / k)
+            np.add.at(gates, (port % (g - 1), port // self.global_ports), 1.0 / k)
             turn = (np.arange(g)[:, None] + np.arange(1, g)[None, :]) % g
             leaving = traffic.count(leaf, g * a, group, g).reshape(g, a, g)
             up = up + np.take_along_axis(leaving, np.broadcast_to(turn[:, None, :], (g, a, g - 1)), axis=2) @ gates
@@ -147,7 +147,7 @@ class DragonflyPlus(Topology):
         first, second = np.triu_indices(g, 1)
         lane = np.arange(k)[None, :]
         ahead = (second - first)[:, None]
-        from_ = first[:, None] * s + ((ahead - 1) * k + lane) // max(1, self.global_ports)
-        to = second[:, None] * s + ((g - ahead - 1) * k + lane) // max(1, self.global_ports)
+        from_ = first[:, None] * s + (lane * (g - 1) + ahead - 1) // max(1, self.global_ports)
+        to = second[:, None] * s + (lane * (g - 1) + g - ahead - 1) // max(1, self.global_ports)
         bundles.append(("global link", spine + from_.reshape(-1), spine + to.reshape(-1), self.link))
         return join(self.endpoints, spine + g * s, bundles)

@@ -27,6 +27,7 @@ class Fabric:
         per_node: devices, and adapters, per server.
         planes: equal planes side by side.
         parts: components of the whole network.
+        joined: planes reach each other through switches; otherwise only inside servers (rails).
         routing: usual routing of the family.
         queue_pairs: flows per pair of communicating devices that ECMP hashes one by one.
         note: what a reader must know.
@@ -41,6 +42,7 @@ class Fabric:
     routing: str = "adaptive"
     queue_pairs: int = 1
     note: str = ""
+    joined: bool = True
 
     @property
     def endpoints(self) -> int:

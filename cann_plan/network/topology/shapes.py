@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
-from cann_plan.network.topology.components import COPPER, OPTICAL
+from cann_plan.network.topology.components import COPPER, OPTICAL, Components
 from cann_plan.network.topology.dragonfly import Dragonfly
 from cann_plan.network.topology.dragonfly_plus import DragonflyPlus
 from cann_plan.network.topology.fat_tree import FatTree
@@ -55,13 +56,14 @@ def fat_tree(
     return FatTree(tuple(down), tuple(up), tuple(counts), lanes, 1.0 / lanes, access)
 
 
-def rail_tree(nodes: int, rails: int, radix: int) -> tuple[FatTree, FatTree]:
-    """(one rail as the traffic of that rail sees it, the whole network) of a rail-optimised fat tree.
+def rail_tree(nodes: int, rails: int, radix: int) -> tuple[FatTree, Components]:
+    """(one rail as the traffic of that rail sees it, parts of the whole network) of a rail-optimised fat tree.
 
     Adapter i of each server goes to leaf i of its segment of radix/2 servers; the levels above join all rails.
     """
     half = radix // 2
-    whole = fat_tree(nodes, rails, radix, access=OPTICAL)
+    whole = fat_tree(nodes * rails, 1, radix, access=OPTICAL).components().times(1, 1.0 / rails)
+    whole = replace(whole, endpoints=nodes)
     segments = -(-nodes // half)
     if segments == 1:
         return FatTree((nodes,), access=OPTICAL), whole

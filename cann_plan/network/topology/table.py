@@ -9,8 +9,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from cann_plan.network.algorithms import Row, ideal_rows
+from cann_plan.network.algorithms import Row, ideal_rows, phase
 from cann_plan.network.bounds import lower_bounds
+from cann_plan.network.collectives.affine import ZERO
 from cann_plan.network.groups import Group
 from cann_plan.network.hccl import hccl_rows
 from cann_plan.network.hccl_constants import hccl_constants
@@ -257,6 +258,8 @@ class TopologyTable(CommunicationTable):
             changed = self._changed(uses, slowdown, hops)
             offered = self._library(changed, layout, operation, algorithm)
             rows += [row for row in offered if len(found) == 1 or _pattern_of(row) == name]
+        if operation == "all_to_all" and not self.fabric.joined and self.network.library != "hccl":
+            rows = [_forwarded(row, uses) for row in rows]
         if free and slowed and operation in _GATHERS:
             rows += self._direct_rows(uses, layout, operation, group)
         return rows
@@ -324,6 +327,14 @@ class TopologyTable(CommunicationTable):
         return [replace(row, low=0.0, high=float("inf")) for row in named] or rows
 
 
+def _forwarded(row: Row, uses: tuple[LinkUse, ...]) -> Row:
+    """An all-to-all whose blocks first go to the device on their rail; HCCL's own goes level by level anyway."""
+    inside = ZERO
+    for use in uses[:-1]:
+        inside = inside.then(phase(use, "all_to_all"))
+    return replace(row, seconds=row.seconds + float(inside.seconds), per_byte=row.per_byte + float(inside.per_byte))
+
+
 def _pattern_of(row: Row) -> str:
     return "doubling" if row.algorithm in _RECURSIVE else "ring"
 
@@ -335,8 +346,8 @@ def _members(phases: tuple[tuple[Axis, ...], ...]) -> int:
 def _needed(phases: tuple[tuple[Axis, ...], ...]) -> float:
     """Time to gather one unit per endpoint, phase after phase, in units of one endpoint's full rate."""
     needed, before = 0.0, 1
-    for phase in phases:
-        members = math.prod(axis.extent for axis in phase)
-        needed += (members - 1) / members / before / sum(axis.rate for axis in phase)
+    for axes in phases:
+        members = math.prod(axis.extent for axis in axes)
+        needed += (members - 1) / members / before / sum(axis.rate for axis in axes)
         before *= members
     return needed
