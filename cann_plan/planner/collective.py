@@ -11,6 +11,7 @@ from cann_plan.network.library import ALGORITHMS, CommunicationOptions
 from cann_plan.network.table import CommunicationTable
 from cann_plan.planner.assumptions import PlanError
 from cann_plan.planner.contract_collective import CollectiveDocument, CollectiveRow, CollectiveSweepDocument
+from cann_plan.planner.topology_network import table_on
 
 COLLECTIVE_SCHEMA: Final = "cann-plan/collective/1"
 SWEEP_SCHEMA: Final = "cann-plan/collective-sweep/1"
@@ -62,14 +63,14 @@ def _table(operation: str, network: Network, ranks: int, algorithm: str, stride:
         allowed = ", ".join([*CHOOSERS, *runs])
         text = f"{wanted} does not run {operation.replace('_', '-')} on the links these ranks use"
         raise PlanError("--algorithm", text, allowed)
-    return CommunicationTable(network, CommunicationOptions(wanted))
+    return table_on(network, CommunicationOptions(wanted))
 
 
 def _runs(name: str, operation: str, network: Network, ranks: int, stride: int) -> bool:
     """Whether naming an algorithm really takes it."""
     if name in CHOOSERS:
         return False
-    table = CommunicationTable(network, CommunicationOptions(name))
+    table = table_on(network, CommunicationOptions(name))
     taken = table.describe(operation, 2.0**20, ranks, stride).algorithm
     return taken == {"tree": "double_tree"}.get(name, name) or taken == name
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from cann_plan.network.levels import Network
 from cann_plan.planner.assumptions import PlanError
 from cann_plan.planner.communication import network_of
+from cann_plan.planner.topology_network import with_topology
 from cann_plan.spec.cluster import Cluster, ClusterError, ClusterSpec, resolve
 from cann_plan.spec.device import DeviceSpec
 from cann_plan.spec.errors import SpecError, problem_at
@@ -42,7 +43,7 @@ def network_of_cluster(reference: str, span: int | None) -> Network:
             cluster = cluster.with_nodes(max(1, -(-span // cluster.devices_per_node)))
         except ClusterError as error:
             raise PlanError("--ranks", error.message, error.allowed) from error
-    return network_of(cluster)
+    return with_topology(cluster, network_of(cluster))
 
 
 def load_cluster(reference: str) -> Cluster:

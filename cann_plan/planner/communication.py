@@ -64,7 +64,15 @@ def communication_table(
     if transport == "tcp":
         cores = _tcp_cores(cluster, assumptions)
         _say_tcp(network, cluster, cores, warnings)
-    return CommunicationTable(network, CommunicationOptions(plan.network.algorithm or "auto", transport, cores))
+    options = CommunicationOptions(plan.network.algorithm or "auto", transport, cores)
+    if cluster.spec.topology is not None:
+        from cann_plan.planner.topology_network import table_on, with_topology
+
+        return table_on(with_topology(cluster, network, plan.network.routing, plan.network.placement), options)
+    for name in ("routing", "placement"):
+        if getattr(plan.network, name) not in (None, "contiguous"):
+            raise PlanError(f"network.{name}", f"a {name} needs a topology", "cluster.topology beside it")
+    return CommunicationTable(network, options)
 
 
 def _tcp_cores(cluster: Cluster, assumptions: Assumptions) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from cann_plan.network.levels import Level, Network
 from cann_plan.network.library import CommunicationOptions, default_efficiency
@@ -14,8 +14,11 @@ from cann_plan.network.topology.fabric import Fabric
 from cann_plan.network.topology.table import TopologyTable
 from cann_plan.network.transport import with_transport
 from cann_plan.planner.assumptions import PlanError
-from cann_plan.planner.job import Job
 from cann_plan.records import dataclass
+
+if TYPE_CHECKING:
+    from cann_plan.planner.job import Job
+    from cann_plan.spec.cluster import Cluster
 
 PLACEMENTS: Final = {"contiguous": "compact", "scattered": "random", "compact": "compact", "random": "random"}
 """Words of plans and of the command line for where servers lie."""
@@ -47,6 +50,47 @@ def own_table(job: Job) -> CommunicationTable:
     table = job.problem.communication
     assert isinstance(table, CommunicationTable)  # build_job makes no other
     return table
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyNetwork(Network):
+    """A network whose outermost level is a topology: what `table_on` needs to make its table."""
+
+    cut: ScaleOut | None = None
+    fabric: Fabric | None = None
+    routing: str | None = None
+    placement: str = "compact"
+
+
+def with_topology(
+    cluster: Cluster, network: Network, routing: str | None = None, placement: str | None = None
+) -> Network:
+    """The network with `cluster.topology` in place of its levels between servers; unchanged where none is stated.
+
+    Raises:
+        PlanError: an unknown topology, or one server only.
+    """
+    stated = cluster.spec.topology
+    if stated is None:
+        return network
+    cut = scale_out(network, cluster.devices)
+    fabric = fabric_for(stated, cut, "cluster.topology")
+    level = replace(
+        cut.level, name=fabric.name, kind="switch", size=max(2, fabric.nodes), oversubscription=1.0, dimensions=()
+    )
+    return TopologyNetwork(
+        (*cut.inside, level), network.library, network.generation, len(cut.inside), cut, fabric, routing,
+        placement or "compact",
+    )  # fmt: skip
+
+
+def table_on(network: Network, options: CommunicationOptions) -> CommunicationTable:
+    """The table of a network, with or without a topology."""
+    if isinstance(network, TopologyNetwork) and network.cut is not None and network.fabric is not None:
+        return topology_table(
+            network.cut, network.fabric, options, routing=network.routing, placement=network.placement
+        )
+    return CommunicationTable(network, options)
 
 
 def scale_out(network: Network, devices: int) -> ScaleOut:

@@ -12,7 +12,7 @@ Algorithm = Literal[
     "auto", "ring", "double_ring", "mesh", "one_shot", "halving_doubling", "recursive_doubling", "nhr", "nb",
     "pipeline", "pairwise", "bruck", "tree", "double_tree", "in_network", "hierarchical", "ahc",
 ]  # fmt: skip
-Routing = Literal["minimal", "ecmp", "adaptive", "valiant", "ugal"]
+Routing = Literal["minimal", "ecmp", "adaptive", "valiant", "ugal", "topology-aware"]
 Transport = Literal["rdma", "tcp"]
 CompressionKind = Literal["none", "bf16", "fp16", "fp8", "int8", "int4", "top_k"]
 Placement = Literal["contiguous", "random", "scattered"]
