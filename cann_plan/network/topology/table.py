@@ -35,6 +35,8 @@ HOP_LATENCY = 0.5e-6
 network/README.md)."""
 
 _GATHERS = ("all_reduce", "all_gather", "reduce_scatter")
+_STEPWISE = ("ring", "pipeline")
+"""Algorithms whose steps between servers can follow another order; HCCL's pipeline overlaps them with those inside."""
 _RECURSIVE = (
     "nhr", "nb", "halving_doubling", "recursive_doubling", "double_tree", "tree", "bruck", "in_network",
 )  # fmt: skip
@@ -284,8 +286,8 @@ class TopologyTable(CommunicationTable):
         found = self._found(group, "all_to_all")
         if found is None:
             return []
-        rows = self._library(self._changed(uses, *found), layout, operation, "ring")
-        return [replace(row, algorithm="direct") for row in rows if row.algorithm == "ring"]
+        rows = self._library(self._changed(uses, *found), layout, operation, "best")
+        return [replace(row, algorithm="direct") for row in rows if row.algorithm in _STEPWISE]
 
     def _axis_rows(self, uses: tuple[LinkUse, ...], layout: GroupLayout, operation: str, group: Group) -> list[Row]:
         """Rings or meshes along all axes at once, phase after phase where pods are joined."""
@@ -304,10 +306,10 @@ class TopologyTable(CommunicationTable):
             rate *= (ranks - 1) / ranks / ((layout.ranks - 1) / layout.ranks)
         further = max(axis.hops - 1 for axis in axes) * self.hop_latency
         changed = replace(last, fan=fan, link=rate, rate=rate, nominal=rate, step=last.step + further)
-        rows = self._library((*uses[:-1], changed), replace(layout, ranks=ranks), operation, "ring")
+        rows = self._library((*uses[:-1], changed), replace(layout, ranks=ranks), operation, "best")
         meshes = any(axis.steps == 1 and axis.extent > 2 for axis in axes)
         name = "axis_meshes" if meshes else "axis_rings"
-        return [replace(row, algorithm=name) for row in rows if row.algorithm == "ring"]
+        return [replace(row, algorithm=name) for row in rows if row.algorithm in _STEPWISE]
 
     def _library(self, uses: tuple[LinkUse, ...], layout: GroupLayout, operation: str, algorithm: str) -> list[Row]:
         """The library's rows on given levels; `algorithm` as in `CommunicationOptions`."""
