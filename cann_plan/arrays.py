@@ -45,3 +45,20 @@ def distinct_rows(table: Ints) -> Ints:
     first = np.ones(order.shape, dtype=np.bool_)
     first[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
     return np.sort(order[first])
+
+
+def row_numbers(table: Ints) -> tuple[Ints, Ints]:
+    """First place of every distinct row of a matrix, in order of first places, and per row the number of its row;
+    (U,), (N,).
+    """
+    order = np.lexsort(table.T[::-1])
+    ordered = table[order]
+    new = np.ones(order.shape, dtype=np.bool_)
+    new[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
+    first = order[new]
+    by_place = np.argsort(first)
+    rank = np.empty(first.shape, dtype=np.int64)
+    rank[by_place] = np.arange(first.shape[0])
+    number = np.empty(order.shape, dtype=np.int64)
+    number[order] = rank[np.cumsum(new) - 1]
+    return first[by_place], number

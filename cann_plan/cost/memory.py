@@ -84,8 +84,8 @@ class RankMemory:
 
 @dataclass(frozen=True, slots=True)
 class StandingBytes:
-    """Bytes that follow from the sharding of training states, (n, J) or (J, n): states on the device, buffers that
-    stay, what the optimizer step holds besides, communicators; bytes of states a rank keeps in host memory.
+    """Bytes that follow from the sharding of training states, (J, n): states on the device, buffers that stay, what the
+    optimizer step holds besides, communicators; bytes of states a rank keeps in host memory.
     """
 
     weights: Array
@@ -96,18 +96,14 @@ class StandingBytes:
     communicators: Array
     host: Array
 
-    def columns(self) -> StandingBytes:
-        """The same with ranks along the first axis."""
-        return StandingBytes(*_columns(self))
-
     def take(self, at: Ints) -> StandingBytes:
-        """Some of the strategies, ranks along the first axis."""
+        """Some of the strategies."""
         return StandingBytes(*(getattr(self, name).take(at, axis=1) for name in self.__dataclass_fields__))
 
 
 @dataclass(frozen=True, slots=True)
 class PassBytes:
-    """Bytes that follow from the micro-batches, (n, J) or (J, n): activations kept on the device, logits, what is alive
+    """Bytes that follow from the micro-batches, (J, n): activations kept on the device, logits, what is alive
     besides at the worst point of forward and of backward; bytes of activations in host memory.
     """
 
@@ -118,36 +114,26 @@ class PassBytes:
     in_flight: Array
     host: Array
 
-    def columns(self) -> PassBytes:
-        """The same with ranks along the first axis."""
-        return PassBytes(*_columns(self))
-
     def take(self, at: Ints) -> PassBytes:
-        """Some of the strategies, ranks along the first axis."""
+        """Some of the strategies."""
         return PassBytes(*(getattr(self, name).take(at, axis=1) for name in self.__dataclass_fields__))
 
 
-def _columns(record: StandingBytes | PassBytes) -> list[Array]:
-    return [np.ascontiguousarray(getattr(record, name).T) for name in record.__dataclass_fields__]
-
-
 def rank_memory(
-    problem: Problem, strategies: Strategies, block: LayerBlock, row: Ints, table: StageTable, recomputed: Ints,
-    state: RankState, micro_batches: Ints, policy: Ints,
+    problem: Problem, strategies: Strategies, block: LayerBlock, row: Ints, table: StageTable, state: RankState,
+    micro_batches: Ints,
 ) -> RankMemory:  # fmt: skip
-    """Peak of every candidate rank: the largest of forward, backward and update, each on top of the states.
-
-    `recomputed` (n, C): recomputed layers per chunk.
-    """
-    passes = rank_activations(problem, strategies, block, row, table, recomputed, micro_batches, policy)
+    """Peak of every candidate rank, (n, J): the largest of forward, backward and update, each on top of the states."""
+    passes = pass_bytes(problem, rank_activations(problem, strategies, block, row, table, micro_batches), table)
     standing = standing_bytes(problem, strategies, block, row, table, state)
-    return memory_of(problem, standing, pass_bytes(problem, passes, table), ranks_axis=1)
+    memory = memory_of(problem, standing, passes)
+    return RankMemory(*(getattr(memory, name).T for name in RankMemory.__dataclass_fields__))
 
 
 def standing_bytes(
     problem: Problem, strategies: Strategies, block: LayerBlock, row: Ints, table: StageTable, state: RankState
 ) -> StandingBytes:
-    """What the candidate ranks hold whatever the micro-batches do, (n, J)."""
+    """What the candidate ranks hold whatever the micro-batches do, (J, n)."""
     ranks = table.candidates
     counts = table.layers[:, ranks]
     present = held_lists(counts, table.holds(0), table.holds(table.sizes.shape[0] - 1), len(block.costs))
@@ -163,21 +149,23 @@ def standing_bytes(
     updating = _update(problem, state, largest_tensor(block.shapes, row, present))
     communicators = _communicators(problem, strategies, table.pipeline)[:, None] + np.zeros((1, ranks.shape[0]))
     away = offloaded_states(problem, state)
-    return StandingBytes(weights, gradients, optimizer, standing, updating, communicators, away)
+    return StandingBytes(*(
+        np.ascontiguousarray(x.T) for x in (weights, gradients, optimizer, standing, updating, communicators, away)
+    ))  # fmt: skip
 
 
 def pass_bytes(problem: Problem, passes: Activations, table: StageTable) -> PassBytes:
-    """What the candidate ranks hold for the micro-batches in flight, (n, J)."""
+    """What the candidate ranks hold for the micro-batches in flight, (J, n)."""
     tensors = passes.kept * problem.offload.activations
     # of the offloaded activations, one layer's are on their way down and the next one's on their way up
-    layers = table.layers[:, table.candidates].sum(axis=0)[None, :]
+    layers = table.layers[:, table.candidates].sum(axis=0)[:, None]
     window = np.minimum(tensors, 2.0 * tensors / np.maximum(passes.in_flight * layers, 1.0))
     kept = passes.kept - tensors + window
     return PassBytes(kept, passes.logits, passes.forward, passes.backward, passes.in_flight, tensors)
 
 
-def memory_of(problem: Problem, held: StandingBytes, passes: PassBytes, *, ranks_axis: int) -> RankMemory:
-    """Standing bytes and pass bytes of the same strategies and ranks put together; ranks along `ranks_axis`."""
+def memory_of(problem: Problem, held: StandingBytes, passes: PassBytes) -> RankMemory:
+    """Standing bytes and pass bytes of the same strategies put together, arrays (J, n)."""
     options = problem.memory
     ahead = passes.kept + passes.logits + passes.forward
     behind = passes.kept + passes.logits + passes.backward
@@ -192,7 +180,7 @@ def memory_of(problem: Problem, held: StandingBytes, passes: PassBytes, *, ranks
     allocated = states + activations + temporaries + logits
     late = held.optimizer * (problem.states.late / problem.states.optimizer if problem.states.optimizer else 0.0)
     base = states + held.standing
-    host = host_bytes(problem, (held.host + passes.host).max(axis=ranks_axis))
+    host = host_bytes(problem, (held.host + passes.host).max(axis=0))
     return RankMemory(
         held.weights, held.gradients, held.optimizer, activations, temporaries, logits, held.communicators,
         np.full(allocated.shape, options.runtime), allocated * options.fragmentation, passes.in_flight, phase,

@@ -11,7 +11,7 @@ from cann_plan.arrays import distinct
 from cann_plan.cost.groups import Group, exchange_seconds
 from cann_plan.cost.layer_block import LayerBlock, edges
 from cann_plan.cost.layer_table import LayerCost, PhaseCost
-from cann_plan.cost.memory_activations import Activations, rank_activations
+from cann_plan.cost.memory_activations import recomputed_layers
 from cann_plan.cost.pipeline import step_seconds
 from cann_plan.cost.problem import Problem
 from cann_plan.cost.stages import LOOP, PAIR, StageTable
@@ -28,10 +28,10 @@ PARTS = ("forward", "backward", "recompute", "tensor_comm", "context_comm", "exp
 
 @dataclass(frozen=True, slots=True)
 class Passes:
-    """Per strategy (n,), or per candidate rank and strategy (J, n); seconds, FLOPs, bytes.
+    """Per strategy (n,), or per candidate rank and strategy (J, n); seconds, FLOPs.
 
     `pipelined`: first forward to last backward. `forward`, `backward`: a rank's work on one micro-batch; `drain`: how
-    long before the step's last backward a rank has done its own. `activations` (n, J).
+    long before the step's last backward a rank has done its own.
     """
 
     pipelined: Array
@@ -42,71 +42,80 @@ class Passes:
     critical: Ints
     parts: dict[str, Array]
     hardware_flops: Array
-    activations: Activations
 
 
 def passes(
-    problem: Problem, strategies: Strategies, block: LayerBlock, row: Ints, table: StageTable, micro_batches: Ints
-) -> Passes:
+    problem: Problem, strategies: Strategies, block: LayerBlock, row: Ints, table: StageTable, micro_batches: Ints, *,
+    parts: bool = True,
+) -> Passes:  # fmt: skip
     """Passes of strategies that share one stage table; `row` (n,) picks their rows of the layer table.
 
-    The critical stage is the busiest one.
+    The critical stage is the busiest one. Without `parts`, those and the FLOPs are left out. Chunks that cost the same
+    are worked out once (`StageTable.classes`).
     """
-    s, policy = strategies, strategies.policy
-    kinds = len(problem.architecture.kinds)
-    count, chunks = row.shape[0], table.sizes.shape[0]
-    recomputed = recomputed_layers(problem, strategies, table)
-    starts = table.starts[None, :]
-    replays = [table.prefix[kind][starts + recomputed] - table.prefix[kind][starts] for kind in range(kinds)]
-    forward, backward = np.zeros((count, chunks)), np.zeros((count, chunks))
-    weight = np.zeros((count, chunks))
-    for kind in range(kinds):
-        cost = block.costs[kind]
-        present = table.counts[kind].astype(np.float64)[None, :]
-        forward = forward + present * cost.forward.seconds[row][:, None]
-        backward = backward + present * cost.backward.seconds[row][:, None]
-        backward = backward + replays[kind].astype(np.float64) * _by_policy(cost, policy, row, "seconds")[:, None]
-        weight = weight + present * cost.weight[row][:, None]
-    forward = forward * (1.0 + problem.reference_copies)
-    for index, chunk in edges(problem, chunks):
-        cost = block.costs[index]
-        ahead = cost.forward.seconds[row] * (1.0 + problem.reference_copies)
-        forward[:, chunk] = forward[:, chunk] + ahead
-        backward[:, chunk] = backward[:, chunk] + cost.backward.seconds[row]
+    s = strategies
+    replays = table.replayed(recomputed_layers(problem, s, table))
+    forward, backward, weight = _chunk_seconds(problem, s, block, row, table, replays)
     send = _send_seconds(problem, s, block, row, table.pipeline)
     pipelined = _pipeline(problem, s, table, forward, backward, weight, send, micro_batches)
-    stage_forward, stage_backward = table.work(forward), table.work(backward)
-    critical = np.argmax(stage_forward + stage_backward, axis=1)
+    half = 0.5 if table.placement == PAIR else 1.0
+    ahead, behind = table.of_ranks(forward) * half, table.of_ranks(backward) * half
+    at = np.argmax(ahead + behind, axis=0)
+    critical = table.candidates[at]
     slots = micro_batches.astype(np.float64)
-    parts = _critical_parts(problem, block, row, table, replays, critical, policy)
-    parts = {name: parts[name] * slots for name in parts}
+    drain = _drain(table, behind, send)
+    if not parts:
+        return Passes(pipelined, ahead, behind, drain, slots, critical, {}, np.zeros(0))
+    found = _critical_parts(problem, block, row, table, replays, at, s.policy)
+    found = {name: found[name] * slots for name in found}
     blocking = np.zeros_like(send) if problem.overlap.p2p else send
     transfers = np.where((critical == 0) | (critical == table.pipeline - 1), 1.0, 2.0)
-    parts["pipeline_comm"] = blocking * table.virtual * slots * transfers
-    parts["hidden_pipeline"] = send * table.virtual * slots * 2.0 - blocking * table.virtual * slots * 2.0
-    drain = np.zeros((count, table.pipeline))
-    if table.placement == LOOP:
-        drain[:, 1:] = np.cumsum(stage_backward + send[:, None], axis=1)[:, :-1]
-    flops = _hardware_flops(problem, s, block, row, replays, table, policy, slots)
-    kept = rank_activations(problem, s, block, row, table, recomputed, micro_batches, policy)
-    ahead, behind, waits = (
-        np.ascontiguousarray(x[:, table.candidates].T) for x in (stage_forward, stage_backward, drain)
-    )
-    return Passes(pipelined, ahead, behind, waits, slots, critical.astype(np.int64), parts, flops, kept)
+    found["pipeline_comm"] = blocking * table.virtual * slots * transfers
+    found["hidden_pipeline"] = send * table.virtual * slots * 2.0 - blocking * table.virtual * slots * 2.0
+    flops = _hardware_flops(problem, s, block, row, replays, table, slots)
+    return Passes(pipelined, ahead, behind, drain, slots, critical, found, flops)
 
 
-def recomputed_layers(problem: Problem, strategies: Strategies, table: StageTable) -> Ints:
-    """Layers replayed in backward per chunk, (n, C)."""
-    layers = table.recomputed(strategies.recompute_layers, problem.recompute_lists, problem.recompute_scope)
-    result: Ints = np.where((strategies.policy == 0)[:, None], 0, layers)
-    return result
+def _chunk_seconds(
+    problem: Problem, strategies: Strategies, block: LayerBlock, row: Ints, table: StageTable, replays: list[Ints]
+) -> tuple[Array, Array, Array]:
+    """Forward, backward and the weight gradients in it of a chunk of each class, seconds, (Q, n)."""
+    counts = table.counts[:, table.classes].astype(np.float64)
+    shape = (counts.shape[1], row.shape[0])
+    forward, backward, weight = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+    for kind, replayed in enumerate(replays):
+        cost = block.costs[kind]
+        present = counts[kind][:, None]
+        forward = forward + present * cost.forward.seconds[row]
+        backward = backward + present * cost.backward.seconds[row]
+        backward = backward + replayed * _by_policy(cost, strategies.policy, row, "seconds")
+        weight = weight + present * cost.weight[row]
+    copies = 1.0 + problem.reference_copies
+    forward = forward * copies
+    for index, chunk in edges(problem, table.sizes.shape[0]):
+        cost, place = block.costs[index], table.member[chunk]
+        forward[place] = forward[place] + cost.forward.seconds[row] * copies
+        backward[place] = backward[place] + cost.backward.seconds[row]
+    return forward, backward, weight
+
+
+def _drain(table: StageTable, backward: Array, send: Array) -> Array:
+    """Seconds between a rank's last backward and the step's, (J, n): the backwards of the ranks before it."""
+    drain = np.zeros_like(backward)
+    if table.placement != LOOP:
+        return drain
+    for place, rank in enumerate(table.candidates):
+        earlier = np.bincount(table.profile[:rank], minlength=table.candidates.shape[0])
+        total = rank * send
+        for other in np.flatnonzero(earlier):
+            total = total + float(earlier[other]) * backward[other]
+        drain[place] = total
+    return drain
 
 
 def _by_policy(cost: LayerCost, policy: Ints, row: Ints, field: str) -> Array:
     """A field of the replay pass of each strategy's policy, (n,)."""
-    result: Array = getattr(cost.policies[0].replay, field)[row]
-    for index in range(1, len(cost.policies)):
-        result = np.where(policy == index, getattr(cost.policies[index].replay, field)[row], result)
+    result: Array = np.stack([getattr(chosen.replay, field) for chosen in cost.policies])[policy, row]
     return result
 
 
@@ -132,28 +141,31 @@ def _pipeline(
     problem: Problem, strategies: Strategies, table: StageTable, forward: Array, backward: Array, weight: Array,
     send: Array, micro_batches: Ints,
 ) -> Array:  # fmt: skip
-    """Seconds from the first forward to the last backward, (n,), schedule by schedule."""
-    result = np.zeros(forward.shape[0])
+    """Seconds from the first forward to the last backward, (n,), schedule by schedule; chunk classes (Q, n)."""
+    result = np.zeros(send.shape[0])
     for code in distinct(strategies.schedule):
-        rows = strategies.schedule == code
+        rows = np.flatnonzero(strategies.schedule == code)
         name = SCHEDULES[code]
         split = name.startswith(("zb", "dualpipe"))
+        behind = backward - weight if split else backward
+        chunks = [
+            x.take(rows, axis=1)[table.member].T for x in ((forward, behind, weight) if split else (forward, behind))
+        ]
         result[rows] = step_seconds(
-            name, forward[rows], (backward - weight)[rows] if split else backward[rows], send[rows],
-            micro_batches[rows], table.virtual, weight[rows] if split else None, problem.overlap.p2p,
+            name, chunks[0], chunks[1], send[rows], micro_batches[rows], table.virtual, chunks[2] if split else None,
+            problem.overlap.p2p,
         )  # fmt: skip
     return result
 
 
 def _critical_parts(
-    problem: Problem, block: LayerBlock, row: Ints, table: StageTable, replays: list[Ints], critical: Ints,
-    policy: Ints,
-) -> dict[str, Array]:  # fmt: skip
-    """Per-micro-batch seconds of the critical stage by part, (n,)."""
-    kinds = len(problem.architecture.kinds)
+    problem: Problem, block: LayerBlock, row: Ints, table: StageTable, replays: list[Ints], at: Ints, policy: Ints
+) -> dict[str, Array]:
+    """Per-micro-batch seconds of the critical stage by part, (n,); `at`: its place among the candidates."""
     count = row.shape[0]
-    at = np.arange(count)
+    columns = np.arange(count)
     copies = 1.0 + problem.reference_copies
+    half = 0.5 if table.placement == PAIR else 1.0
     parts = {name: np.zeros(count) for name in PARTS}
 
     def add(name: str, phase: PhaseCost, times: Array) -> None:
@@ -163,20 +175,18 @@ def _critical_parts(
             parts[f"hidden_{axis}"] = parts[f"hidden_{axis}"] + times * getattr(phase, f"hidden_{axis}")[row]
         parts["host_overhead"] = parts["host_overhead"] + times * phase.host[row]
 
-    for kind in range(kinds):
+    for kind, classes in enumerate(replays):
         cost = block.costs[kind]
-        present = table.work(table.counts[kind].astype(np.float64))[critical]
+        present = table.layers[kind][table.candidates][at] * half
         add("forward", cost.forward, present * copies)
         add("backward", cost.backward, present)
-        replayed = table.work(replays[kind].astype(np.float64))[at, critical]
+        replayed = table.of_ranks(classes)[at, columns] * half
         for index in range(len(cost.policies)):
             chosen = np.where(policy == index, replayed, 0.0)
             if chosen.any():
                 add("recompute", cost.policies[index].replay, chosen)
     for index, chunk in edges(problem, table.sizes.shape[0]):
-        here = np.zeros(count)
-        for rank in table.holders(chunk):
-            here = np.where(critical == rank, 0.5 if table.placement == PAIR else 1.0, here)
+        here = np.where(table.holds(chunk)[at], half, 0.0)
         add("forward", block.costs[index].forward, here * copies)
         add("backward", block.costs[index].backward, here)
     return parts
@@ -184,18 +194,20 @@ def _critical_parts(
 
 def _hardware_flops(
     problem: Problem, strategies: Strategies, block: LayerBlock, row: Ints, replays: list[Ints], table: StageTable,
-    policy: Ints, slots: Array,
+    slots: Array,
 ) -> Array:  # fmt: skip
     """FLOPs all devices execute in a step, replays included, (n,)."""
-    kinds = len(problem.architecture.kinds)
     total = np.zeros(row.shape[0])
     copies = 1.0 + problem.reference_copies
-    for kind in range(kinds):
+    members = np.bincount(table.member)
+    for kind, classes in enumerate(replays):
         cost = block.costs[kind]
         layers = float(table.counts[kind].sum())
         total = total + layers * (cost.forward.flops[row] * copies + cost.backward.flops[row])
-        replayed = replays[kind].sum(axis=1).astype(np.float64)
-        total = total + replayed * _by_policy(cost, policy, row, "flops")
+        replayed = np.zeros(row.shape[0])
+        for place, times in enumerate(members):
+            replayed = replayed + float(times) * classes[place]
+        total = total + replayed * _by_policy(cost, strategies.policy, row, "flops")
     for index, _ in edges(problem, table.sizes.shape[0]):
         edge = block.costs[index]
         total = total + edge.forward.flops[row] * copies + edge.backward.flops[row]

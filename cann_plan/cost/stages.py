@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cann_plan.arrays import distinct, distinct_rows
+from cann_plan.arrays import distinct, row_numbers
 from cann_plan.cost.strategies import SCHEDULES
 from cann_plan.records import dataclass
 from cann_plan.workload.architecture import Architecture
@@ -38,7 +38,9 @@ class StageTable:
 
     `candidates`: the earliest rank of every distinct layer profile, the first and the last: with fewer micro-batches
     in flight on later ranks, no other rank can hold more than one of these; with V-shaped placement, where later ranks
-    may hold more, the latest too. `layers`: layers of each kind on a rank.
+    may hold more, the latest too. `layers`: layers of each kind on a rank; `before`: layers of a chunk's rank in
+    earlier chunks. `classes`: the first of every class of chunks that cost the same, `member` the class of each chunk;
+    `profile`: place among `candidates` of a rank that holds the same chunk classes.
     """
 
     pipeline: int
@@ -50,6 +52,10 @@ class StageTable:
     candidates: Ints  # (J,)
     placement: int
     layers: Ints  # (K, p)
+    classes: Ints  # (Q,)
+    member: Ints  # (C,)
+    profile: Ints  # (p,)
+    before: Ints  # (C,)
 
     def per_rank(self, chunks: NDArray[Any]) -> NDArray[Any]:
         """Chunk values (..., C) added up per rank, (..., p), in chunk order; a paired rank holds two whole chunks."""
@@ -76,28 +82,53 @@ class StageTable:
         return held
 
     def recomputed(self, layers: Ints, lists: tuple[tuple[int, ...], ...], scope: str) -> Ints:
-        """Recomputed layers per chunk, shape (n, C), for strategies asking for `layers` (n,) per stage or chunk.
+        """Recomputed layers per chunk, shape (n, C), for strategies asking for `layers` (n,) per stage or chunk."""
+        found: Ints = self.recomputed_by_class(layers, lists, scope)[self.member].T
+        return found
+
+    def recomputed_by_class(self, layers: Ints, lists: tuple[tuple[int, ...], ...], scope: str) -> Ints:
+        """Recomputed layers of a chunk of each class, (Q, n), where `layers` (n,) are asked for per stage or chunk.
 
         -1: all; values below -1 pick a per-stage list. With scope `stage` a rank's first chunks fill up first.
         """
-        sizes = self.sizes[None, :]
-        wanted = np.broadcast_to(layers[:, None], (layers.shape[0], self.sizes.shape[0]))
+        sizes = self.sizes[self.classes][:, None]
+        wanted = np.broadcast_to(layers, (sizes.shape[0], layers.shape[0]))
         if scope == "stage" and self.virtual > 1:
-            by_chunk = self.sizes.reshape(self.virtual, self.pipeline).copy()
-            if self.placement == VEE:
-                by_chunk[1] = by_chunk[1][::-1].copy()
-            before = np.concatenate([np.zeros((1, self.pipeline), np.int64), np.cumsum(by_chunk, axis=0)[:-1]])
-            if self.placement == VEE:
-                before[1] = before[1][::-1].copy()
-            wanted = wanted - before.reshape(1, -1)
-        result = np.clip(wanted, 0, sizes)
-        result = np.where(layers[:, None] == -1, sizes, result)
+            wanted = wanted - self.before[self.classes][:, None]
+        result = np.minimum(np.maximum(wanted, 0), sizes)
+        result = np.where(layers == -1, sizes, result)
         for index, values in enumerate(lists):
             chosen = layers == -(index + 2)
             if chosen.any():
-                row = np.resize(np.asarray(values, np.int64), self.sizes.shape[0])
-                result = np.where(chosen[:, None], np.minimum(row[None, :], sizes), result)
+                column = np.resize(np.asarray(values, np.int64), self.sizes.shape[0])[self.classes]
+                result = np.where(chosen, np.minimum(column[:, None], sizes), result)
         return result
+
+    def replayed(self, recomputed: Ints) -> list[Ints]:
+        """Layers of each kind among the recomputed ones of a chunk of each class: K arrays (Q, n)."""
+        if len(self.prefix) == 1:
+            return [recomputed]
+        starts = self.starts[self.classes][:, None]
+        return [prefix[starts + recomputed] - prefix[starts] for prefix in self.prefix]
+
+    def of_ranks(self, classes: NDArray[Any]) -> NDArray[Any]:
+        """Chunk-class values (Q, n) added up per candidate rank, (J, n), in chunk order."""
+        rows = []
+        for rank in self.candidates:
+            chunks = self.chunks_of(int(rank))
+            total = classes[self.member[chunks[0]]]
+            for chunk in chunks[1:]:
+                total = total + classes[self.member[chunk]]
+            rows.append(total)
+        return np.stack(rows)
+
+    def chunks_of(self, rank: int) -> list[int]:
+        """Chunks that a rank holds, in model order."""
+        if self.placement == PAIR:
+            return [rank, self.pipeline - 1 - rank]
+        if self.placement == VEE:
+            return [rank, 2 * self.pipeline - 1 - rank]
+        return [index * self.pipeline + rank for index in range(self.virtual)]
 
 
 def per_rank(chunks: NDArray[Any], pipeline: int, virtual: int, placement: int) -> NDArray[Any]:
@@ -154,14 +185,45 @@ def stage_table(
     onehot = (sequence[None, :] == np.arange(kinds)[:, None]).astype(np.int64)
     prefix = np.concatenate([np.zeros((kinds, 1), np.int64), np.cumsum(onehot, axis=1)], axis=1)
     counts = prefix[:, ends] - prefix[:, starts]
-    by_chunk = counts.reshape(kinds, virtual, pipeline).copy()
+    before = _before(sizes, pipeline, virtual, placement)
+    if all_ranks:
+        classes = member = np.arange(sizes.shape[0])
+    else:
+        classes, member = row_numbers(_chunk_profiles(sequence, sizes, starts, before))
+    held = member.reshape(virtual, pipeline).copy()
     if placement == VEE:
-        by_chunk[:, 1] = by_chunk[:, 1, ::-1].copy()
-    profile = by_chunk.reshape(kinds * virtual, pipeline).T
-    if placement == PAIR:
-        profile = np.concatenate([profile, profile[::-1]], axis=1)
-    earliest = np.arange(pipeline) if all_ranks else distinct_rows(profile)
-    latest = pipeline - 1 - distinct_rows(profile[::-1]) if placement == VEE else earliest
+        held[1] = held[1][::-1].copy()
+    held = np.concatenate([held, held[:, ::-1]]) if placement == PAIR else held
+    earliest, profile = row_numbers(held.T)
+    latest = pipeline - 1 - row_numbers(held.T[::-1])[0] if placement == VEE else earliest
     candidates = distinct(np.concatenate([earliest, latest, np.array([0, pipeline - 1], np.int64)]))
+    profile = np.searchsorted(candidates, earliest)[profile]
     layers = per_rank(counts, pipeline, virtual, placement)
-    return StageTable(pipeline, virtual, sizes, starts, counts, prefix, candidates, placement, layers)
+    return StageTable(
+        pipeline, virtual, sizes, starts, counts, prefix, candidates, placement, layers, classes, member, profile,
+        before,
+    )  # fmt: skip
+
+
+def _before(sizes: Ints, pipeline: int, virtual: int, placement: int) -> Ints:
+    """Layers that a chunk's rank holds in earlier chunks, (C,)."""
+    if placement == PAIR:
+        return np.zeros_like(sizes)
+    by_chunk = sizes.reshape(virtual, pipeline).copy()
+    if placement == VEE:
+        by_chunk[1] = by_chunk[1][::-1].copy()
+    before = np.cumsum(by_chunk, axis=0) - by_chunk
+    if placement == VEE:
+        before[1] = before[1][::-1].copy()
+    return before.reshape(-1)
+
+
+def _chunk_profiles(sequence: Ints, sizes: Ints, starts: Ints, before: Ints) -> Ints:
+    """What tells chunks apart, (C, ...): their layers' kinds, layers before them on the rank, whether first or last."""
+    most = max(int(sizes.max()), 1)
+    place = np.arange(most)[None, :]
+    inside = np.minimum(starts[:, None] + place, max(sequence.shape[0] - 1, 0))
+    kinds = np.where(place < sizes[:, None], sequence[inside], -1)
+    ends = np.zeros((sizes.shape[0], 2), np.int64)
+    ends[0, 0] = ends[-1, 1] = 1
+    return np.concatenate([kinds, before[:, None], ends], axis=1)

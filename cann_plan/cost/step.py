@@ -35,10 +35,13 @@ class StepTime:
 
 
 def step_time(
-    problem: Problem, table: StageTable, passes: Passes, costs: ExchangeCosts, state: RankState, ahead: Ints,
-    behind: Ints,
+    problem: Problem, table: StageTable, passes: Passes, once: Array | None, costs: ExchangeCosts, state: RankState,
+    ahead: Ints, behind: Ints,
 ) -> StepTime:  # fmt: skip
-    """Steps of pairs of columns of `passes` (`ahead`, (n,)) and of `costs` and `state` (`behind`, (n,))."""
+    """Steps of pairs of columns of `passes` (`ahead`, (n,)) and of `costs` and `state` (`behind`, (n,)).
+
+    `once` (J, passes): bytes of activations of one micro-batch, before offloading; None without offloading.
+    """
     forward, backward = passes.forward.take(ahead, axis=1), passes.backward.take(ahead, axis=1)
     drain, slots = passes.drain.take(ahead, axis=1), passes.slots[ahead]
     finish = finish_seconds(
@@ -46,13 +49,12 @@ def step_time(
     )  # fmt: skip
     step = passes.pipelined[ahead] + finish.sharded + finish.exchange + finish.optimizer
     step = step + problem.compute.stack.step_s
-    if not problem.offload.active:
+    if once is None:
         zero = np.zeros(ahead.shape[0])
         return StepTime(step, finish, OffloadTime(zero, zero))
-    once = passes.activations.kept / np.maximum(passes.activations.in_flight, 1.0)
     offload = offload_seconds(
         problem, state.optimizer.T.take(behind, axis=1), state.weights.T.take(behind, axis=1),
-        once.T.take(ahead, axis=1), forward, backward, slots,
+        once.take(ahead, axis=1), forward, backward, slots,
     )  # fmt: skip
     return StepTime(step + offload.exposed, finish, offload)
 

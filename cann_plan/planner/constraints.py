@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cann_plan.cost.problem import Problem
+from cann_plan.cost.stages import VEE, placement_of
 from cann_plan.cost.strategies import SCHEDULES, Strategies
 from cann_plan.workload.architecture import Attention, DenseFfn, LatentAttention, MoeFfn
 
@@ -19,6 +20,8 @@ REASONS = (
     "pipeline_layers",
     "batch_divisibility",
     "interleaving_micro_batches",
+    "dualpipe_stages",
+    "dualpipe_micro_batches",
     "expert_count",
     "expert_data",
     "expert_tensor",
@@ -38,6 +41,8 @@ EXPLAIN = {
     "pipeline_layers": "fewer layers than pipeline stages x virtual stages",
     "batch_divisibility": "global batch does not divide by data-parallel degree x micro-batch",
     "interleaving_micro_batches": "interleaving needs micro-batches in multiples of the pipeline degree",
+    "dualpipe_stages": "DualPipe needs an even number of pipeline stages",
+    "dualpipe_micro_batches": "DualPipe needs micro-batches for twice the pipeline stages (an even number of them)",
     "expert_count": "experts do not divide by the expert-parallel degree",
     "expert_data": "devices per pipeline stage do not divide by expert x expert-tensor degree",
     "expert_tensor": "expert feed-forward width does not divide by the expert-tensor degree",
@@ -80,8 +85,14 @@ def broken_constraint(problem: Problem, strategies: Strategies) -> NDArray[np.in
     require("batch_divisibility", (per_micro > 0) & (problem.global_batch_size % np.maximum(per_micro, 1) == 0))
     slots = problem.global_batch_size // np.maximum(per_micro, 1)
     interleaved = s.schedule == SCHEDULES.index("interleaved")
-    require("virtual_schedule", np.where(interleaved, s.virtual > 1, s.virtual == 1))
+    vee = placement_of(s.schedule) == VEE
+    require("virtual_schedule", np.where(interleaved, s.virtual > 1, np.where(vee, s.virtual == 2, s.virtual == 1)))
     require("interleaving_micro_batches", ~interleaved | (slots % s.pipeline == 0))
+    paired = s.schedule == SCHEDULES.index("dualpipe")
+    require("dualpipe_stages", ~paired | (s.pipeline % 2 == 0))
+    fused = paired | (s.schedule == SCHEDULES.index("dualpipe-v"))
+    enough = (slots >= 2 * s.pipeline) & (~paired | (slots % 2 == 0))
+    require("dualpipe_micro_batches", ~fused | enough)
     return reason
 
 

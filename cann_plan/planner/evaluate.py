@@ -6,23 +6,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cann_plan.arrays import distinct
-from cann_plan.cost.gradient_exchange import ExchangeCosts, exchange_costs
+from cann_plan.cost.gradient_exchange import exchange_costs
 from cann_plan.cost.layer_block import LayerBlock, LayerIndex, layer_block
 from cann_plan.cost.layer_table import unique_rows
 from cann_plan.cost.memory import (
     PARTS,
-    PassBytes,
     RankMemory,
-    StandingBytes,
     device_bytes,
     memory_of,
     pass_bytes,
     rank_memory,
     standing_bytes,
 )
-from cann_plan.cost.passes import Passes, passes, recomputed_layers
+from cann_plan.cost.memory_activations import rank_activations
+from cann_plan.cost.passes import passes
 from cann_plan.cost.problem import Problem
-from cann_plan.cost.rank_state import RankState, rank_state
+from cann_plan.cost.rank_state import rank_state
 from cann_plan.cost.stages import StageTable, stage_table
 from cann_plan.cost.step import BREAKDOWN, OVERLAPPED, breakdown, step_time
 from cann_plan.cost.strategies import Strategies
@@ -91,14 +90,16 @@ class StageMemory:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Passes and states on one stage table; `ahead`, `behind`: which pairs (n,) of them the rows `place` (n,) are."""
+    """Strategies on one stage table: passes `first` and states `second` with their rows of the layer table `block`, and
+    the pairs (n,) of them that the rows `place` (n,) of a block are.
+    """
 
+    block: LayerBlock
     table: StageTable
-    passes: Passes
-    kept: PassBytes  # (J, passes)
-    state: RankState
-    costs: ExchangeCosts
-    held: StandingBytes  # (J, states)
+    first: Strategies
+    first_row: Ints
+    second: Strategies
+    second_row: Ints
     ahead: Ints
     behind: Ints
     place: Ints
@@ -118,22 +119,53 @@ def evaluate(problem: Problem, strategies: Strategies) -> Evaluation:
     result = _empty(len(strategies), reason)
     for group in groups(problem, pairs, np.flatnonzero(reason == 0)):
         _write(problem, group, result)
-    _judge(problem, result)
+    valid = np.flatnonzero(reason == 0)
+    reason[valid] = unfit(problem, result.device_bytes[valid], result.host_bytes[valid])
     return result
 
 
-def score(problem: Problem, pairs: Pairs, layers: LayerIndex) -> Scores:
-    """Step time, memory and feasibility of pairs, to the same bits as `evaluate`."""
+def score(problem: Problem, pairs: Pairs, layers: LayerIndex | None = None) -> Scores:
+    """Step time, memory and feasibility of pairs, to the same bits as `evaluate`; the time only of those that fit."""
     reason = broken(problem, pairs)
     step, device, host = (np.full(len(pairs), np.nan) for _ in range(3))
     for group in groups(problem, pairs, np.flatnonzero(reason == 0), layers):
-        at, (ahead, behind) = group.place, (group.ahead, group.behind)
-        step[at] = step_time(problem, group.table, group.passes, group.costs, group.state, ahead, behind).step
-        bytes_of_ranks, host[at] = device_bytes(problem, group.held, group.kept, ahead, behind)
-        device[at] = bytes_of_ranks.max(axis=0)
-    result = Scores(step, device, host, reason)
-    _judge(problem, result)
-    return result
+        block = group.block
+        state = rank_state(problem, group.second, block, group.second_row, group.table)
+        held = standing_bytes(problem, group.second, block, group.second_row, group.table, state)
+        slots = micro_batches(problem, group.first)
+        activations = rank_activations(problem, group.first, block, group.first_row, group.table, slots)
+        kept = pass_bytes(problem, activations, group.table)
+        ranks, nodes = device_bytes(problem, held, kept, group.ahead, group.behind)
+        fullest = ranks.max(axis=0)
+        device[group.place], host[group.place] = fullest, nodes
+        reason[group.place] = unfit(problem, fullest, nodes)
+        fits = np.flatnonzero(reason[group.place] == 0)
+        if fits.shape[0]:
+            step[group.place[fits]] = _steps(problem, group, fits)
+    return Scores(step, device, host, reason)
+
+
+def _steps(problem: Problem, group: Group, rows: Ints) -> Array:
+    """Seconds of a step of some of a group's pairs, working out their passes and states only."""
+    block, ahead, behind = group.block, group.ahead[rows], group.behind[rows]
+    used, its = distinct(ahead), distinct(behind)
+    first, second = group.first.take(used), group.second.take(its)
+    made = passes(
+        problem, first, block, group.first_row[used], group.table, micro_batches(problem, first), parts=False
+    )  # fmt: skip
+    state = rank_state(problem, second, block, group.second_row[its], group.table)
+    costs = exchange_costs(problem, second, state, group.table)
+    once = _kept_once(problem, group, first, group.first_row[used])
+    ahead, behind = np.searchsorted(used, ahead), np.searchsorted(its, behind)
+    return step_time(problem, group.table, made, once, costs, state, ahead, behind).step
+
+
+def _kept_once(problem: Problem, group: Group, first: Strategies, row: Ints) -> Array | None:
+    """Bytes of activations of one micro-batch, (J, passes); None where nothing is offloaded."""
+    if not problem.offload.active:
+        return None
+    kept = rank_activations(problem, first, group.block, row, group.table, micro_batches(problem, first))
+    return kept.kept / np.maximum(kept.in_flight, 1.0)
 
 
 def broken(problem: Problem, pairs: Pairs) -> Ints:
@@ -144,16 +176,26 @@ def broken(problem: Problem, pairs: Pairs) -> Ints:
     return result
 
 
+def unfit(problem: Problem, device: Array, host: Array) -> Ints:
+    """Why strategies do not fit, 0 where they do, (n,), from bytes of their fullest rank and node."""
+    held = np.where(host <= problem.offload.capacity, 0, HOST_DOES_NOT_FIT)
+    result: Ints = np.where(device <= problem.memory.visible, held, DOES_NOT_FIT)
+    return result
+
+
 def groups(problem: Problem, pairs: Pairs, rows: Ints, layers: LayerIndex | None = None) -> list[Group]:
-    """The valid rows of a block, one group per stage table, with the tables of their passes and states."""
+    """The valid rows of a block, one group per stage table."""
     if rows.shape[0] == 0:
         return []
     ahead, behind = pairs.ahead[rows], pairs.behind[rows]
     used_ahead, used_behind = distinct(ahead), distinct(behind)
     first, second = pairs.passes.take(used_ahead), pairs.states.take(used_behind)
     ahead, behind = np.searchsorted(used_ahead, ahead), np.searchsorted(used_behind, behind)
-    block = layer_block(problem, first) if layers is None else layers.block
-    row = block.row if layers is None else layers.rows(first)
+    if layers is not None:
+        block, row = layers.block, layers.rows(first)
+    else:
+        block = layer_block(problem, first)
+        row = block.row
     # any of the passes a state is paired with has its layers' sizes
     example = np.empty(len(second), np.int64)
     example[behind] = ahead
@@ -165,20 +207,14 @@ def groups(problem: Problem, pairs: Pairs, rows: Ints, layers: LayerIndex | None
         place = np.flatnonzero(member[ahead] == index)
         number, number_behind = np.zeros(len(first), np.int64), np.zeros(len(second), np.int64)
         number[mine], number_behind[its] = np.arange(mine.shape[0]), np.arange(its.shape[0])
-        tables = _tables(problem, block, first.take(mine), row[mine], second.take(its), row[example[its]])
-        found.append(Group(*tables, number[ahead[place]], number_behind[behind[place]], rows[place]))
+        part = first.take(mine)
+        found.append(
+            Group(
+                block, _stage_table(problem, part), part, row[mine], second.take(its), row[example[its]],
+                number[ahead[place]], number_behind[behind[place]], rows[place],
+            )
+        )  # fmt: skip
     return found
-
-
-def _tables(
-    problem: Problem, block: LayerBlock, first: Strategies, row: Ints, second: Strategies, its_row: Ints
-) -> tuple[StageTable, Passes, PassBytes, RankState, ExchangeCosts, StandingBytes]:
-    table = _stage_table(problem, first)
-    made = passes(problem, first, block, row, table, micro_batches(problem, first))
-    state = rank_state(problem, second, block, its_row, table)
-    costs = exchange_costs(problem, second, state, table)
-    held = standing_bytes(problem, second, block, its_row, table, state)
-    return table, made, pass_bytes(problem, made.activations, table).columns(), state, costs, held.columns()
 
 
 def _stage_table(problem: Problem, strategies: Strategies, *, all_ranks: bool = False) -> StageTable:
@@ -203,27 +239,27 @@ def _empty(count: int, reason: Ints) -> Evaluation:
     )  # fmt: skip
 
 
-def _judge(problem: Problem, result: Evaluation | Scores) -> None:
-    """Replace the reason of rows that break no constraint by whether they fit."""
-    valid = np.flatnonzero(result.reason == 0)
-    fits = result.device_bytes[valid] <= problem.memory.visible
-    held = result.host_bytes[valid] <= problem.offload.capacity
-    result.reason[valid] = np.where(fits, np.where(held, 0, HOST_DOES_NOT_FIT), DOES_NOT_FIT)
-
-
 def _write(problem: Problem, group: Group, result: Evaluation) -> None:
     """Evaluate the pairs of a group in full and write them at their places."""
     at, ahead, behind = group.place, group.ahead, group.behind
-    time = step_time(problem, group.table, group.passes, group.costs, group.state, ahead, behind)
-    parts, hidden = breakdown(problem, group.passes, time, ahead)
+    block, table = group.block, group.table
+    slots = micro_batches(problem, group.first)
+    made = passes(problem, group.first, block, group.first_row, table, slots)
+    state = rank_state(problem, group.second, block, group.second_row, table)
+    costs = exchange_costs(problem, group.second, state, table)
+    activations = rank_activations(problem, group.first, block, group.first_row, table, slots)
+    once = activations.kept / np.maximum(activations.in_flight, 1.0) if problem.offload.active else None
+    time = step_time(problem, table, made, once, costs, state, ahead, behind)
+    parts, hidden = breakdown(problem, made, time, ahead)
     result.step[at] = time.step
     for name in BREAKDOWN:
         result.breakdown[name][at] = parts[name]
     for name in OVERLAPPED:
         result.overlapped[name][at] = hidden[name]
-    result.critical_stage[at] = group.passes.critical[ahead]
-    result.hardware_flops[at] = group.passes.hardware_flops[ahead]
-    memory = memory_of(problem, group.held.take(behind), group.kept.take(ahead), ranks_axis=0)
+    result.critical_stage[at] = made.critical[ahead]
+    result.hardware_flops[at] = made.hardware_flops[ahead]
+    held = standing_bytes(problem, group.second, block, group.second_row, table, state)
+    memory = memory_of(problem, held.take(behind), pass_bytes(problem, activations, table).take(ahead))
     device = memory.device
     worst = np.argmax(device, axis=0)
     pick = np.arange(at.shape[0])
@@ -233,7 +269,7 @@ def _write(problem: Problem, group: Group, result: Evaluation) -> None:
         result.memory[name][at] = getattr(memory, name)[worst, pick]
     outside = memory.communicators[worst, pick] + memory.runtime[worst, pick]
     result.usable_bytes[at] = problem.memory.visible - outside
-    result.peak_stage[at] = group.table.candidates[worst]
+    result.peak_stage[at] = table.candidates[worst]
 
 
 def stage_memory(problem: Problem, strategies: Strategies, row: int = 0) -> StageMemory:
@@ -242,7 +278,6 @@ def stage_memory(problem: Problem, strategies: Strategies, row: int = 0) -> Stag
     block = layer_block(problem, part)
     table = _stage_table(problem, part, all_ranks=True)
     slots = micro_batches(problem, part)
-    recomputed = recomputed_layers(problem, part, table)
     state = rank_state(problem, part, block, block.row, table)
-    memory = rank_memory(problem, part, block, block.row, table, recomputed, state, slots, part.policy)
+    memory = rank_memory(problem, part, block, block.row, table, state, slots)
     return StageMemory(table, memory)

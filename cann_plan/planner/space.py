@@ -1,123 +1,190 @@
-"""The strategy space of a job: layouts over devices times inner axes, enumerated lazily in blocks."""
+"""The strategy space of a job: layouts, each with its own passes and training states, enumerated lazily in blocks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cann_plan.cost.layer_table import unique_rows
 from cann_plan.cost.problem import Problem
-from cann_plan.cost.strategies import SCHEDULES, Strategies
+from cann_plan.cost.strategies import Strategies
+from cann_plan.planner.choices import MICRO_BATCHES, Choices, fixed
+from cann_plan.planner.pairs import Pairs
+from cann_plan.planner.space_layouts import divisors, layouts, stage_layers
 from cann_plan.records import dataclass
-from cann_plan.workload.architecture import Attention, LatentAttention, MoeFfn
 
 Ints = NDArray[np.int64]
 
-BLOCK = 16384
-"""Strategies per block: small enough to stay in cache, large enough to amortise calls."""
-MICRO_BATCHES = (1, 2, 4, 8, 16)
-VIRTUAL = (1, 2, 3, 4, 5, 6, 8, 10, 12)
-LONG_SEQUENCE = 16384
-"""Context parallelism is tried from this sequence length on, or where one sequence must span devices."""
+BLOCK = 32768
+"""Strategies per block: few calls per strategy, temporaries that stay in cache."""
+
+PASS_AXES = ("micro_batch_size", "policy", "recompute_layers")
+STATE_AXES = ("zero_stage", "shard_group")
+
+
+@dataclass(frozen=True, slots=True)
+class Ragged:
+    """Lists of rows of values, several layouts sharing a list: `table` (rows, axes); `start` and `count` (L,) of each
+    layout's rows, `before` (L,) the number of rows of all layouts before it.
+    """
+
+    table: Ints
+    start: Ints
+    count: Ints
+    before: Ints
+
+    @classmethod
+    def of(cls, lists: Sequence[Ints], member: Ints) -> Ragged:
+        """`member` (L,): which list each layout has."""
+        sizes = np.array([len(rows) for rows in lists], np.int64)
+        starts = np.cumsum(sizes) - sizes
+        count = sizes[member]
+        return cls(np.concatenate(lists), starts[member], count, np.cumsum(count) - count)
+
+    def rows(self, low: int, high: int) -> tuple[Ints, Ints]:
+        """(layout, row of `table`) of all rows of layouts low to high - 1."""
+        layout = np.repeat(np.arange(low, high), self.count[low:high])
+        place = np.arange(layout.shape[0]) - (self.before[layout] - self.before[low]) + self.start[layout]
+        return layout, place
 
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """`layouts` maps an axis to an array (B,) of its value in each base layout; `inner` to the values it takes."""
+    """`columns` maps an axis to an array (L,) of its value in each layout; layout l has `passes.count[l]` x
+    `states.count[l]` strategies, of which `before[l]` precede it. `problem` knows the layer splits of the space.
+    """
 
-    layouts: Mapping[str, Ints]
-    inner: Mapping[str, tuple[int, ...]]
+    problem: Problem
+    columns: Mapping[str, Ints]
+    passes: Ragged
+    states: Ragged
+    before: Ints
 
     def __len__(self) -> int:
-        size = self.base
-        for values in self.inner.values():
-            size *= len(values)
-        return size
+        return int(self.before[-1])
 
     @property
     def base(self) -> int:
-        """Number of base layouts."""
-        return int(next(iter(self.layouts.values())).shape[0])
+        """Number of layouts."""
+        return int(self.before.shape[0]) - 1
+
+    def pairs(self, start: int, stop: int) -> Pairs:
+        """Strategies `start` to `stop` in enumeration order: layout slowest, training states fastest."""
+        stop = min(stop, len(self))
+        low = int(np.searchsorted(self.before, start, side="right")) - 1
+        high = int(np.searchsorted(self.before, stop, side="left"))
+        index = np.arange(start, stop)
+        edges = np.clip(self.before[low : high + 1], start, stop)
+        layout = np.repeat(np.arange(low, high), edges[1:] - edges[:-1])
+        ahead, behind = np.divmod(index - self.before[layout], self.states.count[layout])
+        ahead += self.passes.before[layout] - self.passes.before[low]
+        behind += self.states.before[layout] - self.states.before[low]
+        return Pairs(self._list(self.passes, PASS_AXES, low, high), self._list(self.states, STATE_AXES, low, high),
+                     ahead, behind)  # fmt: skip
 
     def rows(self, start: int, stop: int) -> Strategies:
-        """Strategies `start` to `stop` in enumeration order (base layout slowest)."""
-        index = np.arange(start, min(stop, len(self)), dtype=np.int64)
-        axes: dict[str, Ints] = {}
-        for name in reversed(list(self.inner)):
-            values = np.asarray(self.inner[name], np.int64)
-            index, place = np.divmod(index, values.shape[0])
-            axes[name] = values[place]
-        axes |= {name: values[index] for name, values in self.layouts.items()}
-        chunks = axes["virtual"] > 1
-        axes["schedule"] = np.where(chunks, SCHEDULES.index("interleaved"), axes.get("schedule", 0))
-        axes["sequence_parallel"] = np.where(axes["tensor"] > 1, axes.get("sequence_parallel", 1), 0)
-        return Strategies.of(**axes)
+        """Strategies `start` to `stop` as a block."""
+        pairs = self.pairs(start, stop)
+        return pairs.strategies(np.arange(len(pairs)))
 
     def blocks(self, size: int = BLOCK) -> Iterator[tuple[int, Strategies]]:
         """(index of the first row, block) in enumeration order."""
         for start in range(0, len(self), size):
             yield start, self.rows(start, start + size)
 
+    def layers(self) -> Strategies:
+        """Strategies with every combination of layer axes in the space."""
+        low, high = 0, self.base
+        names = ("tensor", "context", "context_kind", "ulysses", "expert", "expert_tensor", "sequence_parallel")
+        first, _ = unique_rows([*(self.columns[name] for name in names), self.passes.start])
+        chosen = {name: values[first] for name, values in self.columns.items()}
+        passes = replace(
+            self.passes, start=self.passes.start[first], count=self.passes.count[first],
+            before=np.cumsum(self.passes.count[first]) - self.passes.count[first],
+        )  # fmt: skip
+        low, high = 0, first.shape[0]
+        return replace(self, columns=chosen, passes=passes)._list(passes, PASS_AXES, low, high)
 
-def divisors(number: int) -> list[int]:
-    """Divisors in ascending order."""
-    small = [d for d in range(1, int(number**0.5) + 1) if number % d == 0]
-    return sorted({*small, *(number // d for d in small)})
+    def _list(self, ragged: Ragged, axes: tuple[str, ...], low: int, high: int) -> Strategies:
+        layout, place = ragged.rows(low, high)
+        own = {name: ragged.table[place, column] for column, name in enumerate(axes)}
+        return Strategies.of(**{name: values[layout] for name, values in self.columns.items()}, **own)
 
 
-def strategy_space(problem: Problem, fixed: Mapping[str, int]) -> Space:
-    """Every layout a framework would start, with `fixed` axes held.
+def strategy_space(problem: Problem, choices: Choices | Mapping[str, int] | None = None) -> Space:
+    """Every strategy worth a look; a mapping holds axes of the usual choices.
 
-    Tensor parallelism stays inside a node; context parallelism is tried for long sequences; expert degrees divide the
-    experts; virtual stages divide the layers of a stage.
+    Layer splits beyond the problem's own are in `Space.problem`, with which the space is evaluated.
     """
-    architecture = problem.architecture
-    heads = [kind.mixer.heads for kind in architecture.kinds if isinstance(kind.mixer, Attention | LatentAttention)]
-    experts = [kind.ffn.experts for kind in architecture.kinds if isinstance(kind.ffn, MoeFfn)]
-    sequence = problem.settings.sequence_length
-    devices = problem.devices
-    contexts = [c for c in divisors(devices) if c == 1 or (sequence >= LONG_SEQUENCE and sequence // c >= 2048)]
-    rows: list[tuple[int, ...]] = []
-    for tensor in divisors(devices):
-        if tensor > problem.devices_per_node or any(h % tensor for h in heads):
-            continue
-        for context in contexts:
-            if devices % (tensor * context):
+    if not isinstance(choices, Choices):
+        choices = fixed(choices or {})
+    columns, splits = layouts(problem, choices)
+    passes = _passes(problem, choices, columns, stage_layers(problem, columns, splits, problem.recompute_scope))
+    states = _states(problem, choices, columns)
+    before = np.concatenate([np.zeros(1, np.int64), np.cumsum(passes.count * states.count)])
+    return Space(replace(problem, splits=splits), columns, passes, states, before)
+
+
+def _passes(problem: Problem, choices: Choices, columns: Mapping[str, Ints], most: Ints) -> Ragged:
+    """(micro-batch size, policy, recomputed layers) of each layout."""
+    first, member = unique_rows([columns["data"], most]) if most.shape[0] else (most, most)
+    lists = []
+    for row in first:
+        share = problem.global_batch_size // int(columns["data"][row])
+        sizes = [size for size in MICRO_BATCHES if share and share % size == 0]
+        micro = choices.of("micro_batch_size", sizes)
+        amounts = recompute_amounts(choices, problem, int(most[row]))
+        table = [(size, policy, layers) for size in micro for policy, layers in amounts]
+        lists.append(np.asarray(table, np.int64).reshape(len(table), len(PASS_AXES)))
+    return Ragged.of(lists or [np.zeros((0, len(PASS_AXES)), np.int64)], member)
+
+
+def recompute_amounts(choices: Choices, problem: Problem, layers: int) -> list[tuple[int, int]]:
+    """(policy, recomputed layers per stage or chunk; -1 all) for stages of at most `layers` layers, each once."""
+    found: dict[tuple[int, int], None] = {}
+    for policy, share in choices.recomputations(problem):
+        if share < 0.0:
+            amount = int(-share)
+        elif share >= 1.0 or policy == 0:
+            amount = -1
+        else:
+            amount = round(layers * share)
+            if amount in (0, layers):
                 continue
-            for pipeline in divisors(devices // (tensor * context)):
-                if pipeline > architecture.layers:
-                    break
-                data = devices // (tensor * context * pipeline)
-                if problem.global_batch_size % data:
-                    continue
-                for expert, expert_tensor in _expert_degrees(experts, tensor, tensor * context * data, problem):
-                    for virtual in VIRTUAL:
-                        if virtual > 1 and (pipeline == 1 or architecture.layers % (pipeline * virtual)):
-                            continue
-                        rows.append((tensor, pipeline, context, data, expert, expert_tensor, virtual))
-    names = ("tensor", "pipeline", "context", "data", "expert", "expert_tensor", "virtual")
-    table = np.asarray(rows or [(1, 1, 1, devices, 1, 1, 1)], np.int64)
-    layouts = {name: table[:, index] for index, name in enumerate(names)}
-    zero = (0,) if devices == 1 else (1, 3)
-    inner: dict[str, tuple[int, ...]] = {
-        "micro_batch_size": MICRO_BATCHES,
-        "zero_stage": zero,
-        "policy": (0, 1, 2) if not problem.settings.flash else (0, 2),
-    }
-    for name, value in fixed.items():
-        inner[name] = (int(value),)
-    return Space(layouts, inner)
+        found[policy, amount] = None
+    return list(found)
 
 
-def _expert_degrees(experts: list[int], tensor: int, ranks: int, problem: Problem) -> list[tuple[int, int]]:
-    """(expert, expert-tensor) degrees on `ranks` devices per pipeline stage."""
-    if not experts:
-        return [(1, 1)]
-    limit = ranks // tensor if problem.nested_experts else ranks
-    pairs = []
-    for expert in divisors(experts[0]):
-        if any(count % expert for count in experts) or limit % expert:
-            continue
-        pairs += [(expert, etp) for etp in sorted({1, tensor}) if ranks % (expert * etp) == 0]
-    return pairs
+def _states(problem: Problem, choices: Choices, columns: Mapping[str, Ints]) -> Ragged:
+    """(ZeRO stage, shard group) of each layout."""
+    names = ("tensor", "context", "data", "pipeline")
+    keys = [columns[name] for name in names]
+    first, member = unique_rows(keys) if keys[0].shape[0] else (keys[0], keys[0])
+    lists = []
+    for row in first:
+        tensor, context, data, pipeline = (int(columns[name][row]) for name in names)
+        table = shardings(problem, choices, tensor, context * data, pipeline)
+        lists.append(np.asarray(table, np.int64).reshape(len(table), len(STATE_AXES)))
+    return Ragged.of(lists or [np.zeros((0, len(STATE_AXES)), np.int64)], member)
+
+
+def shardings(problem: Problem, choices: Choices, tensor: int, ranks: int, pipeline: int) -> list[tuple[int, int]]:
+    """(ZeRO stage, shard group) over a gradient group of `ranks`; group 0 is the whole of it.
+
+    Gradients and parameters are sharded without a pipeline only: DeepSpeed's pipeline engine and Megatron's FSDP refuse
+    it. Parameters may be sharded over the ranks of one node, or of a few, and replicated beyond.
+    """
+    stages: tuple[int, ...] = (0,)
+    if ranks > 1:
+        stages = (0, 1, 2, 3) if choices.whole else (1, 3)
+        stages = stages if pipeline == 1 else stages[: 1 + stages.index(1)]
+    table = []
+    for stage in choices.of("zero_stage", stages):
+        near = max(problem.devices_per_node // tensor, 1)
+        parts = [g for g in divisors(ranks) if 1 < g < ranks and g in (near, 4 * near, 16 * near)]
+        groups = [0, *parts] if stage == 3 and choices.whole else [0]
+        table += [(stage, group) for group in choices.of("shard_group", groups)]
+    return table
