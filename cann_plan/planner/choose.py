@@ -151,6 +151,7 @@ def _require_valid(loaded: LoadedPlan, job: Job) -> None:
 CONSTRAINT_PATHS = {
     "tensor_heads": "parallel.tensor", "tensor_ffn": "parallel.tensor", "context_length": "parallel.context",
     "ulysses_heads": "parallel.context", "pipeline_layers": "parallel.pipeline",
+    "dualpipe_stages": "parallel.pipeline", "dualpipe_micro_batches": "training.global_batch_size",
     "batch_divisibility": "training.global_batch_size", "interleaving_micro_batches": "training.global_batch_size",
     "expert_count": "parallel.expert", "expert_data": "parallel.expert", "expert_tensor": "parallel.expert_tensor",
     "virtual_schedule": "parallel.schedule", "shard_group": "parallel.shard_group",
