@@ -205,7 +205,7 @@ def _closed_form(
     if kind is Schedule.ZB_H1:
         return zb_h1_seconds(f, b, w.copy(), lag, np.maximum(m, stages)), micro_batches < stages
     if kind is Schedule.ZB_V:
-        few = micro_batches < (3 if overlapped else 2) * stages
+        few = micro_batches < (5 if overlapped else 2) * stages  # zig-zags of overlapped sends: 2% at 4p
         return zb_v_seconds(f, b, w.copy(), lag, np.maximum(m, 2 * stages)), few
     seconds, spread = interleaved_seconds(f, b, lag, m, v)
     uneven = spread > LARGEST_SPREAD

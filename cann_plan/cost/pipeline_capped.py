@@ -25,8 +25,8 @@ class Cap(NamedTuple):
     period: int
 
 
-# By random cases against the simulator (`benchmarks/pipeline_accuracy.py`): the smallest that stay within 2%. ZB-H1 and
-# ZB-V come here with fewer micro-batches than that only.
+# By random cases against the simulator (`benchmarks/pipeline_accuracy.py`): the smallest that stay within 2%. ZB-H1
+# comes here with fewer micro-batches than that only.
 CAPS = {
     Schedule.INTERLEAVED: Cap(4, 1),
     Schedule.ZB_H1: Cap(3, 1),
