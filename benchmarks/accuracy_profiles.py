@@ -17,8 +17,7 @@ from cann_plan.planner.calibrate_document import (
     remarks,
     span,
 )  # fmt: skip
-from cann_plan.planner.calibrate_fit import cluster_weights
-from cann_plan.planner.calibrate_hierarchy import Place
+from cann_plan.planner.calibrate_hierarchy import Place, configuration_weights, kinship
 
 PROFILES = Path(__file__).resolve().parents[1] / "presets" / "profiles"
 MARKER = "# Written by `make accuracy` from tests/data/measured; changes below this line are lost."
@@ -50,7 +49,7 @@ def document(result: Result, stack: str) -> dict[str, Any]:
     return {
         "calibrations": entries,
         "parameters": parameter_values(field.theta(Place(None, None, stack)), source),
-        "interval": interval(None, _spread(result, result.errors["stack"], None), basis),
+        "interval": interval(None, _spread(result, result.errors["stack"], None).ends(), basis),
     }
 
 
@@ -60,7 +59,8 @@ def _fitted(result: Result, place: Place) -> dict[str, Any]:
     field = result.joint.posterior
     theta, spread = field.theta(place), field.spread(place)
     chosen = [bool(v) for v in result.joint.active[mine[0]]]
-    errors = np.abs(np.exp(result.errors["group"][mine]) - 1.0)
+    unseen = result.errors["group"]
+    errors = np.abs(np.exp(unseen[mine]) - 1.0)
     groups = {s.observation.group for s in samples}
     source = (
         f"fit on {len(mine)} runs of {len(groups)} models and sources with those of kindred devices and stacks; "
@@ -71,15 +71,12 @@ def _fitted(result: Result, place: Place) -> dict[str, Any]:
     return {
         "devices": [place.device],
         "parameters": parameter_values(theta, source),
-        "interval": interval(
-            _spread(result, result.errors["group"], mine), _spread(result, result.errors["group"], _of(result, vendor)),
-            basis,
-        ),
+        "interval": interval(_spread(result, unseen, mine), _spread(result, unseen, _of(result, vendor)).ends(), basis),
         "sequence_length": span([s.sequence_length for s in samples]),
         "hidden_size": span([s.hidden_size for s in samples]),
         "ranks": span([s.devices for s in samples]),
         "parameter_intervals": parameter_intervals(theta, spread, chosen),
-        "notes": remarks(theta, spread, chosen),
+        "notes": remarks(theta, spread, field.prior.sigma * np.sqrt(kinship(place, place)), chosen),
     }  # fmt: skip
 
 
@@ -91,7 +88,7 @@ def _family(result: Result, family: str, stack: str) -> dict[str, Any]:
     return {
         "devices": [family],
         "parameters": parameter_values(result.joint.posterior.theta(place), source),
-        "interval": interval(None, _spread(result, result.errors["pair"], members), basis),
+        "interval": interval(None, _spread(result, result.errors["pair"], members).ends(), basis),
     }
 
 
@@ -102,7 +99,7 @@ def _of(result: Result, vendor: str) -> list[int]:
 def _spread(result: Result, errors: np.ndarray, members: list[int] | None) -> Spread:
     index = list(range(len(result.samples))) if members is None else members
     samples = [result.samples[i] for i in index]
-    weights = cluster_weights([s.observation.configuration for s in samples])
+    weights = configuration_weights([s.observation for s in samples])
     return Spread(-errors[index], weights, len({s.observation.group for s in samples}))
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cann_plan.importers.rows import MeasuredRow, RowSkippedError
-from cann_plan.planner.calibrate_hierarchy import MEAN, Observation, Place
+from cann_plan.planner.calibrate_hierarchy import PRIOR, Observation, Place
 from cann_plan.planner.calibrate_runs import prepare_run
 
 Array = NDArray[np.float64]
@@ -87,7 +87,7 @@ def _serve(pipe: Connection, rows: list[MeasuredRow]) -> None:
         except RowSkippedError as reason:
             skipped.append((row.id, str(reason)))
             continue
-        base, slopes = run.derivatives(MEAN)
+        base, slopes = run.derivatives(PRIOR.mean)
         runs.append(run)
         samples.append(_sample(run, base, slopes))
     pipe.send((samples, skipped))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cann_plan.planner.calibrate_model import NAMES, PARAMETERS
+from cann_plan.records import dataclass
 
 Array = NDArray[np.float64]
 CONFIDENCE = 0.8
@@ -18,8 +18,8 @@ Z = 1.2816
 """Standard normal deviate of the 90th percentile."""
 POOLED_GROUPS = 4.0
 """Groups of runs the pooled spread counts as beside a pair's own: below about four, own quantiles mean little."""
-SMALL_SPREAD = 0.05
-"""Relative spread below which parameters are not worth an interval of their own; also rounding of `significant`."""
+WEAK = 0.7
+"""Posterior over prior spread from which a parameter counts as weakly identified."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,18 +37,20 @@ class Spread:
         middle = (np.cumsum(weights) - 0.5 * weights) / weights.sum()
         return float(np.interp(q, middle, self.errors[order]))
 
+    def ends(self) -> tuple[float, float]:
+        """10th and 90th percentile."""
+        return self.quantile(TENTH), self.quantile(NINETIETH)
 
-def interval(own: Spread | None, pooled: Spread, basis: str) -> dict[str, Any]:
-    """80% interval as multiples of the prediction: own quantiles drawn to those of `pooled` where groups are few."""
+
+def interval(own: Spread | None, pooled: tuple[float, float], basis: str) -> dict[str, Any]:
+    """80% interval as multiples of the prediction: own percentiles drawn to the `pooled` ones where groups are few."""
     share = 0.0 if own is None else own.groups / (own.groups + POOLED_GROUPS)
-    ends = []
-    for q in (TENTH, NINETIETH):
-        mine = 0.0 if own is None else own.quantile(q)
-        ends.append(float(np.exp(share * mine + (1.0 - share) * pooled.quantile(q))))
+    mine = (0.0, 0.0) if own is None else own.ends()
+    low, high = (float(np.exp(share * a + (1.0 - share) * b)) for a, b in zip(mine, pooled, strict=True))
     return {
         "confidence": CONFIDENCE,
-        "low": round(min(ends[0], 0.99), 3),
-        "high": round(max(ends[1], 1.01), 3),
+        "low": round(min(low, 0.99), 3),
+        "high": round(max(high, 1.01), 3),
         "n": 0 if own is None else int(own.errors.shape[0]),
         "basis": basis,
     }
@@ -72,8 +74,11 @@ def parameter_intervals(theta: Array, spread: Array, chosen: Sequence[bool]) -> 
     return result
 
 
-def remarks(theta: Array, spread: Array, chosen: Sequence[bool]) -> list[str]:
-    """What a reader must know about the fit: parameters the runs do not show, and those at a bound."""
+def remarks(theta: Array, spread: Array, prior: Array, chosen: Sequence[bool]) -> list[str]:
+    """What a reader must know about the fit: parameters the runs do not show, and those at a bound.
+
+    theta, spread, prior: log parameters, their standard deviations after and before the runs, (k,).
+    """
     notes = []
     unseen = [name for name, seen in zip(NAMES, chosen, strict=True) if not seen]
     if unseen:
@@ -81,8 +86,9 @@ def remarks(theta: Array, spread: Array, chosen: Sequence[bool]) -> list[str]:
     for index, parameter in enumerate(PARAMETERS):
         if not chosen[index]:
             continue
-        if spread[index] > 0.7 * parameter.log_sigma:
-            notes.append(f"{parameter.name}: weakly identified, the runs leave {spread[index]:.0%} of spread")
+        if spread[index] > WEAK * prior[index]:
+            narrowed = f"from {prior[index]:.0%} to {spread[index]:.0%}"
+            notes.append(f"{parameter.name}: weakly identified, these runs narrow its spread {narrowed} only")
         if theta[index] in (np.log(parameter.low), np.log(parameter.high)):
             notes.append(f"{parameter.name}: at its bound")
     return notes

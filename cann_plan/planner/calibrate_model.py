@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cann_plan.cost.problem import Problem
 from cann_plan.cost.stack import Stack
+from cann_plan.records import dataclass
 
 Array = NDArray[np.float64]
 
@@ -30,10 +30,10 @@ class Parameter:
 PARAMETERS: Final = (
     # training kernels against isolated ones: sustained clocks, cache and launch gaps; 1.0 to 1.3 in the literature
     Parameter("compute_time", "compute_time", 1.0, 1.1, 0.15, 0.8, 1.8),
-    Parameter("vector_time", "vector_time", 1.0, 1.1, 0.15, 0.7, 4.0),
+    Parameter("vector_time", "vector_time", 1.0, 1.1, 0.3, 0.7, 4.0),
     Parameter("attention_rate", "attention_rate", 1.0, 0.95, 0.15, 0.25, 1.6),
     Parameter("fp8_rate", "fp8_rate", 1.0, 0.95, 0.15, 0.5, 1.6),
-    Parameter("grouped_time", "grouped_time", 1.0, 1.1, 0.2, 0.6, 2.5),
+    Parameter("grouped_time", "grouped_time", 1.0, 1.1, 0.3, 0.6, 2.5),
     # matmul-communication kernels (MC2) and user-buffer overlap: share of tensor-parallel communication hidden
     Parameter("mc2_hidden", "mc2_hidden", 1.0, 0.35, 0.35, 0.05, 0.9),
     Parameter("bulk_hidden", "bulk_hidden", 1.0, 0.35, 0.35, 0.05, 0.9),
@@ -65,7 +65,7 @@ def stack_of(base: Stack, names: tuple[str, ...], values: Array) -> Stack:
     from dataclasses import replace
 
     table = {parameter.name: parameter for parameter in PARAMETERS}
-    changes = {table[n].field: float(v) * table[n].scale for n, v in zip(names, values, strict=True)}
+    changes: dict[str, Any] = {table[n].field: float(v) * table[n].scale for n, v in zip(names, values, strict=True)}
     return replace(base, **changes)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from cann_plan.planner.calibrate_model import NAMES, concerns, stack_of
 from cann_plan.planner.evaluate import evaluate
 from cann_plan.planner.validate import load_rows, selected
 from cann_plan.planner.validate_rows import PreparedRow, predict, prepare_row
+from cann_plan.records import dataclass
 
 Array = NDArray[np.float64]
 Progress = Callable[[int, int | None], None]
@@ -76,6 +77,11 @@ class Run:
     group: str
     configuration: str
     replay: ReplayedCommunication = field(repr=False)
+
+    @property
+    def id(self) -> str:
+        """Name of the row."""
+        return self.prepared.row.row.id
 
     @property
     def device(self) -> str:

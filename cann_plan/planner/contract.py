@@ -6,6 +6,7 @@ Schema made from them. Units and conventions are those of `contract_estimate`, w
 
 from typing import Literal, NotRequired, TypedDict
 
+from cann_plan.planner.contract_calibrate import CalibrateDocument
 from cann_plan.planner.contract_claims import ClaimEntry, ClaimFigure, ClaimsDocument
 from cann_plan.planner.contract_collective import CollectiveDocument, CollectiveRow, CollectiveSweepDocument
 from cann_plan.planner.contract_estimate import (
@@ -36,6 +37,7 @@ __all__ = [
     "DOCUMENTS",
     "Assumption",
     "Breakdown",
+    "CalibrateDocument",
     "Candidate",
     "CheckDocument",
     "CheckedPlan",
@@ -340,6 +342,7 @@ DOCUMENTS: dict[str, type] = {
     "optimize": OptimizeDocument,
     "memory": MemoryDocument,
     "validate": ValidateDocument,
+    "calibrate": CalibrateDocument,
     "compare-topologies": TopologiesDocument,
     "collective": CollectiveDocument,
     "collective-sweep": CollectiveSweepDocument,

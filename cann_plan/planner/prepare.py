@@ -10,10 +10,12 @@ from cann_plan.planner.job import Job
 from cann_plan.planner.stack import DEFAULT_PROFILE
 from cann_plan.spec import presets
 from cann_plan.spec.cluster import Cluster
-from cann_plan.spec.errors import closest
+from cann_plan.spec.errors import SpecError, closest
 from cann_plan.spec.parallel import ParallelSpec
 from cann_plan.spec.profile import ProfileSpec
+from cann_plan.spec.references import Resolver, is_path
 from cann_plan.spec.resolve import LoadedPlan
+from cann_plan.spec.validation import validate
 
 
 def prepare(loaded: LoadedPlan, cluster: Cluster | None = None, *, timed: bool = True) -> Job:
@@ -34,20 +36,35 @@ def prepare(loaded: LoadedPlan, cluster: Cluster | None = None, *, timed: bool =
 
 
 def load_profile(loaded: LoadedPlan, cluster: Cluster) -> ProfileSpec:
-    """The profile the plan or its cluster names, else the usual one of the cluster's collective library.
+    """The profile (a preset or a file) the plan or its cluster names, else the usual one of its collective library.
 
     Raises:
-        SpecError: no profile of that name.
+        SpecError: no profile of that name, or a file that holds none.
     """
-    stated, path = loaded.spec.software.stack, "software.stack"
-    if stated is None and loaded.cluster.profile is not None:
-        stated, path = loaded.cluster.profile, "cluster.profile"
+    path = "software.stack" if loaded.spec.software.stack is not None else "cluster.profile"
+    stated = loaded.spec.software.stack or loaded.cluster.profile
+    if stated is not None and is_path(stated):
+        return _profile_file(loaded, path)
     name = stated or DEFAULT_PROFILE[cluster.library]
     preset = presets.find("profiles", name)
     if preset is None:
         names = presets.names("profiles")
-        loaded.fail(path, f"no profile {name!r}", ", ".join(names), closest(name, names))
+        loaded.fail(path, f"no profile {name!r}", f"{', '.join(names)}, or a path", closest(name, names))
     return ProfileSpec.model_validate(preset.node().plain())
+
+
+def _profile_file(loaded: LoadedPlan, path: str) -> ProfileSpec:
+    """The profile of a file that the plan names at `path`; it may extend a preset."""
+    section, key = path.split(".")
+    node = loaded.root.get(section)
+    node = node.get(key) if node is not None else None
+    assert node is not None  # the plan states it
+    resolver = Resolver()
+    document = resolver.resolve("profiles", node, (section, key))
+    profile, problems = (None, []) if document is None else validate(ProfileSpec, document)
+    if profile is None:
+        raise SpecError([*resolver.problems, *problems])
+    return profile
 
 
 def least_nodes(parallel: ParallelSpec, devices_per_node: int) -> int | None:
