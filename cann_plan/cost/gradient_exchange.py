@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from cann_plan.cost.groups import Group, exchange_seconds
+from cann_plan.cost.groups import Group, exchange_seconds, interned, seconds_on
 from cann_plan.cost.problem import Problem
 from cann_plan.cost.rank_state import RankState
 from cann_plan.cost.stages import LOOP, PAIR, StageTable
@@ -79,11 +79,12 @@ def exchange_costs(problem: Problem, strategies: Strategies, state: RankState, t
     gather_bytes = problem.states.gather * problem.trainable_fraction
     unsharded = np.where(stage == 0, 1.0, 0.0)
     one_two = np.where((stage == 1) | (stage == 2), 1.0, 0.0)
-    replicated = gradient_seconds(problem, state, "all_reduce", reduce_bytes)
-    scattered = gradient_seconds(problem, state, "reduce_scatter", reduce_bytes)
+    groups = _interned(problem, state)
+    replicated = _gradient_seconds(problem, state, groups, "all_reduce", reduce_bytes)
+    scattered = _gradient_seconds(problem, state, groups, "reduce_scatter", reduce_bytes)
     reduce = replicated.wire * unsharded + scattered.wire * one_two
     codec = replicated.codec * unsharded + scattered.codec * one_two
-    gather = _both(problem, state, "all_gather", gather_bytes) * one_two
+    gather = _gathers(problem, state, groups, gather_bytes) * one_two
     reduce = reduce + _tied_embedding(problem, strategies, state, table) + _paired(problem, strategies, state, table)
     parameters = state.dense + state.expert
     never = never_hidden_share(parameters, state.dense_group.ranks[:, None])
@@ -163,48 +164,47 @@ def _wire_share(problem: Problem) -> float:
     return problem.compression.wire_share(problem.states.reduce)
 
 
-def _exchanged(problem: Problem, group: Group, operation: str, size: Array) -> ExchangeTime:
-    """Gradients of `size` bytes over one group as the plan compresses them, (n,)."""
+def _exchanged(problem: Problem, group: Group, groups: Ints, operation: str, size: Array) -> ExchangeTime:
+    """Gradients of `size` (n, J) bytes over one group as the plan compresses them; `groups`: the interned group."""
     table = problem.communication
     if problem.compression.kind == "none":
-        return ExchangeTime(exchange_seconds(table, group, operation, size), np.zeros_like(size))
-    groups = table.groups(
-        group.size, group.stride, outer_size=group.outer_size, outer_stride=group.outer_stride
-    )  # fmt: skip
+        return ExchangeTime(seconds_on(table, groups, operation, size), np.zeros_like(size))
+    columns = size.shape[1]
     found = compressed_exchange(
-        table, operation, size, groups, group.ranks, problem.compression, problem.states.reduce,
-        problem.compute.device.memory_bandwidth,
+        table, operation, size.reshape(-1), np.repeat(groups, columns), np.repeat(group.ranks, columns),
+        problem.compression, problem.states.reduce, problem.compute.device.memory_bandwidth,
     )  # fmt: skip
-    return ExchangeTime(np.where(size > 0.0, found.wire, 0.0), found.codec)
+    wire = np.where(size > 0.0, found.wire.reshape(size.shape), 0.0)
+    return ExchangeTime(wire, found.codec.reshape(size.shape))
 
 
 def gradient_seconds(problem: Problem, state: RankState, operation: str, per_parameter: float) -> ExchangeTime:
     """Seconds on the wire and of the codec for gradients of dense parameters and of experts, (n, J)."""
-    wire, codec = [], []
-    for column in range(state.dense.shape[1]):
-        dense = _exchanged(problem, state.dense_group, operation, state.dense[:, column] * per_parameter)
-        on_wire, coding = dense.wire, dense.codec
-        expert = state.expert[:, column] * per_parameter
-        if expert.any():
-            routed = _exchanged(problem, state.expert_group, operation, expert)
-            on_wire, coding = on_wire + routed.wire, coding + routed.codec
-        wire.append(on_wire)
-        codec.append(coding)
-    return ExchangeTime(np.stack(wire, axis=1), np.stack(codec, axis=1))
+    return _gradient_seconds(problem, state, _interned(problem, state), operation, per_parameter)
 
 
-def _both(problem: Problem, state: RankState, operation: str, per_parameter: float) -> Array:
+def _interned(problem: Problem, state: RankState) -> tuple[Ints, Ints]:
+    """The gradient groups of dense parameters and of experts as the communication table knows them, (n,) each."""
+    table = problem.communication
+    return interned(table, state.dense_group), interned(table, state.expert_group)
+
+
+def _gradient_seconds(
+    problem: Problem, state: RankState, groups: tuple[Ints, Ints], operation: str, per_parameter: float
+) -> ExchangeTime:
+    dense = _exchanged(problem, state.dense_group, groups[0], operation, state.dense * per_parameter)
+    if not state.expert.any():
+        return dense
+    expert = _exchanged(problem, state.expert_group, groups[1], operation, state.expert * per_parameter)
+    return ExchangeTime(dense.wire + expert.wire, dense.codec + expert.codec)
+
+
+def _gathers(problem: Problem, state: RankState, groups: tuple[Ints, Ints], per_parameter: float) -> Array:
     """Seconds of gathering dense parameters over their group and experts over theirs, (n, J)."""
-    columns = []
-    for column in range(state.dense.shape[1]):
-        dense = exchange_seconds(
-            problem.communication, state.dense_group, operation, state.dense[:, column] * per_parameter
-        )
-        expert = state.expert[:, column] * per_parameter
-        if expert.any():
-            dense = dense + exchange_seconds(problem.communication, state.expert_group, operation, expert)
-        columns.append(dense)
-    return np.stack(columns, axis=1)
+    dense = seconds_on(problem.communication, groups[0], "all_gather", state.dense * per_parameter)
+    if not state.expert.any():
+        return dense
+    return dense + seconds_on(problem.communication, groups[1], "all_gather", state.expert * per_parameter)
 
 
 def _tied_embedding(problem: Problem, strategies: Strategies, state: RankState, table: StageTable) -> Array:
@@ -238,11 +238,7 @@ def _paired(problem: Problem, strategies: Strategies, state: RankState, table: S
     one = np.ones_like(s.tensor)
     group = Group(np.full_like(s.tensor, 2), block * (s.pipeline - 1), one, one)
     scale = problem.states.reduce * problem.trainable_fraction
-    columns = [
-        exchange_seconds(problem.communication, group, "all_reduce", (state.dense + state.expert)[:, column] * scale)
-        for column in range(state.dense.shape[1])
-    ]
-    return np.stack(columns, axis=1)
+    return exchange_seconds(problem.communication, group, "all_reduce", (state.dense + state.expert) * scale)
 
 
 def _optimizer(problem: Problem, s: Strategies, state: RankState) -> Array:
@@ -279,26 +275,21 @@ def _sharded_costs(
     one = np.ones_like(shard)
     group = Group(shard, stride, one, one)
     replicas = Group(ranks // np.maximum(shard, 1), stride * shard, one, one)
-    gather, scatter, across, codec, copied = [], [], [], [], []
-    for column in range(parameters.shape[1]):
-        held = parameters[:, column]
-        gather.append(exchange_seconds(problem.communication, group, "all_gather", held * states.gather))
-        trained = held * problem.trainable_fraction
-        scattered = _exchanged(problem, group, "reduce_scatter", trained * states.reduce)
-        scatter.append(scattered.wire)
-        codec.append(scattered.codec)
-        summed = _exchanged(problem, replicas, "all_reduce", trained / shard * states.reduce)
-        across.append(summed.wire)
-        copied.append(summed.codec)
-    copying, last = np.max(np.stack(copied), axis=0), np.max(np.stack(across), axis=0)
-    gathers, scatters = np.stack(gather), np.stack(scatter)
+    table_of = problem.communication
+    over, beyond = interned(table_of, group), interned(table_of, replicas)
+    trained = parameters * problem.trainable_fraction
+    gathers = _by_rank(seconds_on(table_of, over, "all_gather", parameters * states.gather))
+    scattered = _exchanged(problem, group, over, "reduce_scatter", trained * states.reduce)
+    summed = _exchanged(problem, replicas, beyond, "all_reduce", trained / shard[:, None] * states.reduce)
+    copying, last = np.max(summed.codec, axis=1), np.max(summed.wire, axis=1)
+    scatters = _by_rank(scattered.wire)
     both = gathers + scatters
-    moved = np.ascontiguousarray(parameters.T)
+    moved = _by_rank(parameters)
     slow_forward = _slowdown(problem, moved * states.gather, gathers)
     reduced = states.reduce * _wire_share(problem)
     slow_backward = _slowdown(problem, moved * (states.gather + reduced), both)
     once = last * never_gathered(problem, table) + copying
-    return ShardedCosts(gathers, both, slow_forward, slow_backward, np.stack(codec), once, last + copying)
+    return ShardedCosts(gathers, both, slow_forward, slow_backward, _by_rank(scattered.codec), once, last + copying)
 
 
 def never_gathered(problem: Problem, table: StageTable) -> float:

@@ -72,12 +72,24 @@ def _either(first: NDArray[np.bool_], one: tuple[Ints, ...], other: tuple[Ints, 
     return Group(*(np.where(first, x, y) for x, y in zip(one, other, strict=True)))
 
 
+def interned(communication: Communication, group: Group) -> Ints:
+    """Integers that stand for the groups in `seconds_on`, (R,)."""
+    return communication.groups(
+        group.size, group.stride, outer_size=group.outer_size, outer_stride=group.outer_stride
+    )  # fmt: skip
+
+
+def seconds_on(communication: Communication, groups: Ints, operation: str, size: Array) -> Array:
+    """Seconds of one collective per row, zero where the message is empty; `size` (R,), or (R, J): J messages a row."""
+    if size.ndim == 2:
+        flat = communication.seconds_of(operation, size.reshape(-1), np.repeat(groups, size.shape[1]))
+        return np.where(size > 0.0, flat.reshape(size.shape), 0.0)
+    return np.where(size > 0.0, communication.seconds_of(operation, size, groups), 0.0)
+
+
 def exchange_seconds(communication: Communication, group: Group, operation: str, size: Array) -> Array:
-    """Seconds of one collective per row; zero where the message is empty. Shape (R,)."""
-    seconds = communication.seconds(
-        operation, size, group.size, group.stride, outer_size=group.outer_size, outer_stride=group.outer_stride
-    )
-    return np.where(size > 0.0, seconds, 0.0)
+    """Seconds of one collective per row; see `seconds_on`."""
+    return seconds_on(communication, interned(communication, group), operation, size)
 
 
 def message_seconds(communication: Communication, groups: dict[str, Group], axis: str, message: Message) -> Array:

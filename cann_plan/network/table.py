@@ -56,7 +56,7 @@ class _Entry:
 
 
 class _Coefficients:
-    """alpha, beta, low, high of every row of every known group: arrays (groups, rows)."""
+    """alpha, beta, low, high of every row of every known group: arrays (rows, groups)."""
 
     def __init__(self) -> None:
         self.entries: list[_Entry] = []
@@ -66,29 +66,29 @@ class _Coefficients:
         self.high: FloatArray = np.zeros((0, 0))
         self.bound_alpha: FloatArray = np.zeros((0, 0))
         self.bound_beta: FloatArray = np.zeros((0, 0))
-        self.limited = False
+        self.limits: list[bool] = []
 
     def rebuild(self) -> None:
         """Arrays from `entries`; unused places cost infinity (rows) or nothing (bounds)."""
         count = len(self.entries)
         width = max((len(entry.rows) for entry in self.entries), default=0)
         depth = max((len(entry.bounds) for entry in self.entries), default=0)
-        self.alpha = np.full((count, width), np.inf)
-        self.beta = np.zeros((count, width))
-        self.low = np.zeros((count, width))
-        self.high = np.full((count, width), np.inf)
-        self.bound_alpha = np.zeros((count, depth))
-        self.bound_beta = np.zeros((count, depth))
+        self.alpha = np.full((width, count), np.inf)
+        self.beta = np.zeros((width, count))
+        self.low = np.zeros((width, count))
+        self.high = np.full((width, count), np.inf)
+        self.bound_alpha = np.zeros((depth, count))
+        self.bound_beta = np.zeros((depth, count))
         for place, entry in enumerate(self.entries):
-            for column, row in enumerate(entry.rows):
-                self.alpha[place, column] = row.seconds
-                self.beta[place, column] = row.per_byte
-                self.low[place, column] = row.low
-                self.high[place, column] = row.high
-            for column, (seconds, per_byte) in enumerate(entry.bounds):
-                self.bound_alpha[place, column] = seconds
-                self.bound_beta[place, column] = per_byte
-        self.limited = bool((self.low > 0).any() or np.isfinite(self.high).any())
+            for number, row in enumerate(entry.rows):
+                self.alpha[number, place] = row.seconds
+                self.beta[number, place] = row.per_byte
+                self.low[number, place] = row.low
+                self.high[number, place] = row.high
+            for number, (seconds, per_byte) in enumerate(entry.bounds):
+                self.bound_alpha[number, place] = seconds
+                self.bound_beta[number, place] = per_byte
+        self.limits = [bool(row.any()) for row in (self.low > 0) | np.isfinite(self.high)]
 
 
 class CommunicationTable:
@@ -138,16 +138,14 @@ class CommunicationTable:
         size = np.asarray(nbytes, dtype=np.float64)
         if not table.entries:
             return np.zeros(groups.shape)
-        best: FloatArray = table.alpha[groups, 0] + table.beta[groups, 0] * size
-        if not table.limited:
-            for column in range(1, table.alpha.shape[1]):
-                np.minimum(best, table.alpha[groups, column] + table.beta[groups, column] * size, out=best)
-            return best
-        best = np.where((table.low[groups, 0] <= size) & (size < table.high[groups, 0]), best, np.inf)
-        for column in range(1, table.alpha.shape[1]):
-            time = table.alpha[groups, column] + table.beta[groups, column] * size
-            applies = (table.low[groups, column] <= size) & (size < table.high[groups, column])
-            best = np.minimum(best, np.where(applies, time, np.inf))
+        best: FloatArray = np.full(np.broadcast_shapes(size.shape, groups.shape), np.inf)
+        for row in range(table.alpha.shape[0]):
+            time = table.beta[row].take(groups) * size
+            time += table.alpha[row].take(groups)
+            if table.limits[row]:
+                outside = (size < table.low[row].take(groups)) | (size >= table.high[row].take(groups))
+                time[outside] = np.inf
+            np.minimum(best, time, out=best)
         return best
 
     def seconds(
@@ -200,8 +198,8 @@ class CommunicationTable:
         table = self._coefficients(operation, groups)
         size = np.atleast_1d(np.asarray(nbytes, dtype=np.float64))
         best = np.zeros(np.broadcast_shapes(size.shape, groups.shape))
-        for column in range(table.bound_alpha.shape[1]):
-            best = np.maximum(best, table.bound_alpha[groups, column] + table.bound_beta[groups, column] * size)
+        for row in range(table.bound_alpha.shape[0]):
+            best = np.maximum(best, table.bound_alpha[row].take(groups) + table.bound_beta[row].take(groups) * size)
         return best
 
     def links(self, group_size: int, stride: int = 1) -> tuple[LinkDescription, ...]:
