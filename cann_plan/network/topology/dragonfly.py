@@ -10,7 +10,7 @@ from cann_plan.network.topology.base import Topology
 from cann_plan.network.topology.components import COPPER, OPTICAL, Cables, Components
 from cann_plan.network.topology.graph import Graph, join
 from cann_plan.network.topology.loads import ClassLoad, LinkLoads
-from cann_plan.network.topology.traffic import FloatArray, IntArray, Traffic
+from cann_plan.network.topology.traffic import FloatArray, Flows, IntArray, Traffic
 
 
 @dataclass(frozen=True)
@@ -76,25 +76,54 @@ class Dragonfly(Topology):
         router, group = everyone // self.terminals, everyone // (self.terminals * a)
         peak = np.maximum(traffic.sent(everyone, self.endpoints), traffic.received(everyone, self.endpoints))
         classes = [ClassLoad("adapter", peak, 1.0, links_each=2)]
-        local = self._inside_groups(traffic, router)
+        if isinstance(traffic, Flows) and traffic.source.shape[0] * max(1, k) <= g * a * g:
+            local, between = self._one_by_one(traffic)
+        else:
+            local, between = self._counted(traffic, router, group)
         if g > 1:
-            gates, far = self.gateways(), self._other_end()
-            turn = (np.arange(g)[:, None] + np.arange(1, g)[None, :]) % g  # group reached, (g, g-1)
-            leaving = traffic.count(router, g * a, group, g).reshape(g, a, g)
-            arriving = traffic.count(group, g, router, g * a).reshape(g, g, a)  # from group, to group, to router
-            between = np.take_along_axis(traffic.count(group, g, group, g), turn, axis=1)
             classes.append(ClassLoad("global link", between.reshape(-1) / k, self.link, k, k))
-            # from router s towards gateway t of every other group
-            out = np.take_along_axis(leaving, np.broadcast_to(turn[:, None, :], (g, a, g - 1)), axis=2)
-            local = local + out @ gates
-            # from entry router s towards router t, over the groups they come from
-            back = (np.arange(g)[:, None] - np.arange(1, g)[None, :]) % g
-            incoming = arriving[back, np.arange(g)[:, None]]  # (g, g-1, a)
-            local = local + np.matmul(far.T, incoming)
         if a > 1:
             apart = ~np.eye(a, dtype=bool)
             classes.append(ClassLoad("local link", local[:, apart].reshape(-1), self.link))
         return LinkLoads(tuple(classes))
+
+    def _one_by_one(self, flows: Flows) -> tuple[FloatArray, FloatArray]:
+        """Units between routers of a group (g, a, a) and between groups (g, g), flow by flow and link by link."""
+        g, a, k = self.groups, self.routers, self.parallel
+        one, other = flows.source // self.terminals, flows.destination // self.terminals
+        near = one // a == other // a
+        cell = [one[near] * a + other[near] % a]
+        units = [flows.weight[near]]
+        one, other, weight = one[~near], other[~near], flows.weight[~near]
+        ahead = (other // a - one // a - 1) % g
+        if g > 1:
+            lane = np.arange(k)[None, :] * (g - 1)
+            leave = (lane + ahead[:, None]) // self.global_ports
+            enter = (lane + (g - 2 - ahead)[:, None]) // self.global_ports
+            cell += [(one[:, None] * a + leave).reshape(-1), ((other // a * a)[:, None] + enter).reshape(-1) * a]
+            cell[2] = cell[2] + np.repeat(other % a, k)
+            units += [np.repeat(weight / k, k)] * 2
+        local = np.bincount(np.concatenate(cell), np.concatenate(units), g * a * a).reshape(g, a, a)
+        between = np.bincount(one // a * g + other // a, weight, g * g).reshape(g, g)
+        return local.astype(np.float64), between.astype(np.float64)
+
+    def _counted(self, traffic: Traffic, router: IntArray, group: IntArray) -> tuple[FloatArray, FloatArray]:
+        """The same from counts between routers and groups."""
+        g, a = self.groups, self.routers
+        local = self._inside_groups(traffic, router)
+        if g == 1:
+            return local, np.zeros((1, 1))
+        gates, far = self.gateways(), self._other_end()
+        turn = (np.arange(g)[:, None] + np.arange(1, g)[None, :]) % g  # group reached, (g, g-1)
+        leaving = traffic.count(router, g * a, group, g).reshape(g, a, g)
+        arriving = traffic.count(group, g, router, g * a).reshape(g, g, a)  # from group, to group, to router
+        between = np.take_along_axis(traffic.count(group, g, group, g), turn, axis=1)
+        # from router s towards gateway t of every other group
+        out = np.take_along_axis(leaving, np.broadcast_to(turn[:, None, :], (g, a, g - 1)), axis=2)
+        # from entry router s towards router t, over the groups they come from
+        back = (np.arange(g)[:, None] - np.arange(1, g)[None, :]) % g
+        incoming = arriving[back, np.arange(g)[:, None]]  # (g, g-1, a)
+        return local + out @ gates + np.matmul(far.T, incoming), between
 
     def _inside_groups(self, traffic: Traffic, router: IntArray) -> FloatArray:
         """Units between routers of the same group, (g, a, a)."""

@@ -71,8 +71,6 @@ def _aligned(group: Group, nodes: int, per_node: int) -> IntArray | None:
     offsets = np.zeros(1, dtype=np.int64)
     span = 1
     for size, stride in parts:
-        if nodes % (size * stride) and size * stride > nodes:
-            return None
         keep &= (server // stride) % size == 0
         offsets = (np.arange(size)[:, None] * stride + offsets[None, :]).reshape(-1)
         span += (size - 1) * stride

@@ -222,7 +222,7 @@ class TopologyTable(CommunicationTable):
 
     def _routed(self, traffic: Traffic, peers: int) -> LinkLoads:
         """`peers`: flows into which the unit that an adapter sends is divided, before queue pairs."""
-        ports = self.fabric.per_node if self.fabric.planes == 1 else max(1, self.fabric.per_node // self.fabric.planes)
+        ports = int(getattr(self.fabric.topology, "lanes", 1))  # of a server on one plane, each with flows of its own
         return route(self.fabric.topology, traffic, self.routing, peers * ports * self.fabric.queue_pairs)
 
     def _farthest(self, source: IntArray, destination: IntArray) -> int:
