@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ def _record(cls: type) -> type:
         body.setdefault(name, method)
     if body["__eq__"] is _equal:
         body["__hash__"] = _hash
+    body["_values"] = staticmethod(attrgetter(*fields)) if fields else staticmethod(lambda _: ())
     made = type(cls)(cls.__name__, cls.__bases__, body)
     made.__qualname__ = cls.__qualname__
     return made
@@ -87,21 +89,17 @@ def _compiled_init(cls: type) -> Callable[..., None]:
     return init
 
 
-def _values(record: Any) -> tuple[Any, ...]:
-    return tuple(getattr(record, name) for name in record.__dataclass_fields__)
-
-
 def _repr(self: Any) -> str:
     shown = (f"{name}={getattr(self, name)!r}" for name, field in self.__dataclass_fields__.items() if field.repr)
     return f"{type(self).__qualname__}({', '.join(shown)})"
 
 
 def _equal(self: Any, other: object) -> bool:
-    return _values(self) == _values(other) if type(other) is type(self) else NotImplemented
+    return self._values(self) == self._values(other) if type(other) is type(self) else NotImplemented
 
 
 def _hash(self: Any) -> int:
-    return hash(_values(self))
+    return hash(self._values(self))
 
 
 def _frozen(self: Any, name: str, value: object = None) -> NoReturn:
@@ -109,7 +107,7 @@ def _frozen(self: Any, name: str, value: object = None) -> NoReturn:
 
 
 def _get_state(self: Any) -> list[Any]:
-    return list(_values(self))
+    return [getattr(self, name) for name in self.__dataclass_fields__]
 
 
 def _set_state(self: Any, state: list[Any]) -> None:
