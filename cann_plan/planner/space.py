@@ -90,6 +90,18 @@ class Space:
         pairs = self.pairs(start, stop)
         return pairs.strategies(np.arange(len(pairs)))
 
+    def spans(self, size: int = BLOCK) -> list[tuple[int, int]]:
+        """(first, one beyond the last) strategy of blocks of at most `size` that do not mix stage tables."""
+        names = ("pipeline", "virtual", "schedule", "split")
+        new = np.zeros(max(self.base - 1, 0), np.bool_)
+        for name in names:
+            new |= self.columns[name][1:] != self.columns[name][:-1]
+        edges = [0, *self.before[1:-1][new].tolist(), len(self)]
+        found = []
+        for low, high in zip(edges[:-1], edges[1:], strict=True):
+            found += [(start, min(start + size, high)) for start in range(low, high, size)]
+        return found
+
     def blocks(self, size: int = BLOCK) -> Iterator[tuple[int, Strategies]]:
         """(index of the first row, block) in enumeration order."""
         for start in range(0, len(self), size):
