@@ -24,8 +24,8 @@ PARTS = (
 )  # fmt: skip
 """Components of device memory, in the order they are added up."""
 
-PHASES = ("forward", "backward", "optimizer")
-"""Phases of a step in which a rank may peak."""
+PHASES = ("forward", "backward", "optimizer", "load")
+"""Phases in which a rank may peak; the last one precedes all steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,8 @@ class RankMemory:
 
     `forward`, `backward`, `update`: bytes of live tensors at the worst point of each phase of a later step. `late`:
     optimizer states that exist only from the first update on; `standing`: bytes of `temporaries` that never go.
-    `host`: bytes of host memory of the fullest node.
+    `load`: live bytes once the checkpoint is loaded, `between`: between steps. `host`: bytes of host memory of the
+    fullest node.
     """
 
     weights: Array
@@ -53,6 +54,8 @@ class RankMemory:
     update: Array
     late: Array
     standing: Array
+    load: Array
+    between: Array
     host: Array  # (n,)
 
     @property
@@ -73,7 +76,7 @@ class RankMemory:
     @property
     def states(self) -> Array:
         """Bytes of live tensors between steps, (n, J): weights, gradients, optimizer, buffers that stay."""
-        return self.weights + self.gradients + self.optimizer + self.standing
+        return self.between
 
     @property
     def first_step(self) -> Array:
@@ -85,7 +88,8 @@ class RankMemory:
 @dataclass(frozen=True, slots=True)
 class StandingBytes:
     """Bytes that follow from the sharding of training states, (J, n): states on the device, buffers that stay, what the
-    optimizer step holds besides, communicators; bytes of states a rank keeps in host memory.
+    optimizer step holds besides, communicators; bytes of states a rank keeps in host memory; the whole checkpoint where
+    a device loads it before it is sharded.
     """
 
     weights: Array
@@ -95,6 +99,7 @@ class StandingBytes:
     updating: Array
     communicators: Array
     host: Array
+    whole: Array
 
     def take(self, at: Ints) -> StandingBytes:
         """Some of the strategies."""
@@ -149,8 +154,10 @@ def standing_bytes(
     updating = _update(problem, state, largest_tensor(block.shapes, row, present))
     communicators = _communicators(problem, strategies, table.pipeline)[:, None] + np.zeros((1, ranks.shape[0]))
     away = offloaded_states(problem, state)
+    whole = (state.dense + state.expert) * (problem.states.live if options.load_whole else 0.0)
     return StandingBytes(*(
-        np.ascontiguousarray(x.T) for x in (weights, gradients, optimizer, standing, updating, communicators, away)
+        np.ascontiguousarray(x.T)
+        for x in (weights, gradients, optimizer, standing, updating, communicators, away, whole)
     ))  # fmt: skip
 
 
@@ -178,13 +185,23 @@ def memory_of(problem: Problem, held: StandingBytes, passes: PassBytes) -> RankM
     temporary = np.where(in_step, np.where(later, passes.backward, passes.forward), held.updating)
     temporaries = held.standing + temporary
     allocated = states + activations + temporaries + logits
+    weights, gradients, optimizer = held.weights, held.gradients, held.optimizer
+    if options.load_whole:
+        loading = held.whole > allocated
+        phase = np.where(loading, PHASES.index("load"), phase)
+        weights = np.where(loading, held.whole, weights)
+        gradients, optimizer, activations, temporaries, logits = (
+            np.where(loading, 0.0, part) for part in (gradients, optimizer, activations, temporaries, logits)
+        )
+        allocated = np.where(loading, held.whole, allocated)
     late = held.optimizer * (problem.states.late / problem.states.optimizer if problem.states.optimizer else 0.0)
     base = states + held.standing
     host = host_bytes(problem, (held.host + passes.host).max(axis=0))
     return RankMemory(
-        held.weights, held.gradients, held.optimizer, activations, temporaries, logits, held.communicators,
+        weights, gradients, optimizer, activations, temporaries, logits, held.communicators,
         np.full(allocated.shape, options.runtime), allocated * options.fragmentation, passes.in_flight, phase,
-        base + ahead, base + behind, base + held.updating, late, held.standing, host,
+        base + ahead, base + behind, base + held.updating, late, held.standing, np.maximum(held.whole, base - late),
+        base, host,
     )  # fmt: skip
 
 
@@ -204,6 +221,8 @@ def device_bytes(
     during += held.standing.take(behind, axis=1) + temporary.take(ahead, axis=1)
     during += passes.logits.take(ahead, axis=1)
     allocated = np.where(in_step, during, in_update.take(behind, axis=1))
+    if options.load_whole:
+        allocated = np.maximum(allocated, held.whole.take(behind, axis=1))
     device = allocated + allocated * options.fragmentation + held.communicators.take(behind, axis=1) + options.runtime
     if problem.offload.active:
         fullest = (held.host.take(behind, axis=1) + passes.host.take(ahead, axis=1)).max(axis=0)

@@ -88,6 +88,7 @@ class MemoryOptions:
     allocator. `cached_weight_gradients`: one matrix of every distinct weight shape stays allocated. `update_tensor`,
     `update_all`: bytes the optimizer step holds per element of its largest tensor, and per element it updates.
     `kept_outputs`: a stage keeps what it sent of every micro-batch in flight (DeepSpeed's pipeline engine).
+    `load_whole`: every device loads its whole weights before they are sharded over data-parallel ranks.
     """
 
     capacity: float
@@ -102,6 +103,7 @@ class MemoryOptions:
     update_tensor: float = 0.0
     update_all: float = 0.0
     kept_outputs: bool = False
+    load_whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)

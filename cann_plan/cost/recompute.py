@@ -7,7 +7,7 @@ from cann_plan.workload.operators.operator import Operator, Saved
 
 MODULES = (
     "core_attention", "attention", "qkv", "projection", "mla_up_proj", "norm", "mlp", "mlp_up", "activation",
-    "moe", "moe_activation", "router", "experts", "permute", "dispatch", "layer",
+    "moe", "moe_activation", "router", "experts", "permute", "dispatch", "layer", "alternate_linear",
 )  # fmt: skip
 """Names of recompute modules an operator may carry; `layer` is the whole layer (full recompute)."""
 

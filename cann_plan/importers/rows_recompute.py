@@ -99,14 +99,11 @@ def _selective(note: str, modules: list[str] | None, layers: int, stack: str, re
         section = {"policy": "full", "method": "block", "layers": layers // 2, "scope": "stage"}
         remarks.append(Remark("parallel.recompute", section, "selective by layer: torchtitan recomputes every second"))
         return Recompute(section)
-    if "(op)" in note:
-        # torchtitan saves every second matrix product; of a LLaMA layer's seven (q, k, v, o, gate, up, down) k, o and
-        # up are replayed: about 36% of the products' FLOPs of Llama 3 8B.
-        replayed = round(0.36 * layers)
-        section = {"policy": "full", "method": "block", "layers": replayed, "scope": "stage"}
-        text = "selective by operator: every second product is replayed, as much work as this many whole layers"
-        remarks.append(Remark("parallel.recompute", section, text))
-        return Recompute(section)
+    if "(op)" in note or stack == "torchtitan":
+        # of a LLaMA layer's seven products (q, k, v, o, gate, up, down) k, o and up are replayed: 36% of their FLOPs
+        text = "torchtitan's selective policy: every second product's output and attention's are kept"
+        remarks.append(Remark("parallel.recompute.modules", ["alternate_linear"], text))
+        return Recompute({"policy": "selective", "modules": ["alternate_linear"]})
     if stack in ("fsdp", "torchtitan", "llm-foundry"):
         section = {"policy": "full", "method": "block", "layers": layers // 2, "scope": "stage"}
         remarks.append(Remark("parallel.recompute", section, "selective without a share: every second layer"))

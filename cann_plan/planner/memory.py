@@ -68,7 +68,7 @@ def memory_document(choice: Choice, *, timed: bool = True, record: Any = None) -
         states, late = float(parts.states[0, index]), float(parts.late[0, index])
         passes = float(max(parts.forward[0, index], parts.backward[0, index]))
         rank["phases"] = {
-            "load_gib": (states - late) / GIB,
+            "load_gib": float(parts.load[0, index]) / GIB,
             "first_forward_gib": float(parts.forward[0, index] - late) / GIB,
             "first_backward_gib": (passes - late) / GIB,
             "first_update_gib": float(parts.update[0, index]) / GIB,

@@ -126,6 +126,7 @@ def memory_options(
         update_tensor=NPU_UPDATE if scheme == "megatron" and spec.kind == "npu" and legacy else 0.0,
         update_all=DEEPSPEED_UPDATE if scheme == "deepspeed" else 0.0,
         kept_outputs=scheme == "deepspeed",
+        load_whole=spec.kind in profile.defaults.loads_whole,
     )
 
 

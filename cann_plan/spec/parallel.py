@@ -15,7 +15,7 @@ Schedule = Literal["gpipe", "1f1b", "interleaved", "zb-h1", "zb-v", "dualpipe", 
 RecomputePolicy = Literal["none", "selective", "full"]
 RecomputeModule = Literal[
     "core_attention", "attention", "mla_up_proj", "mlp", "activation", "norm", "moe", "moe_activation",
-    "shared_experts",
+    "shared_experts", "alternate_linear",
 ]  # fmt: skip
 RecomputeMethod = Literal["uniform", "block"]
 RecomputeScope = Literal["stage", "chunk"]

@@ -27,6 +27,9 @@ class ProfileDefaults(Section):
     p2p: StrictBool = Field(False, description="pipeline sends overlapped")
     tensor_overlap: TensorOverlap = "none"
     fused_loss: StrictBool = False
+    loads_whole: tuple[Name, ...] = Field(
+        (), description="kinds of devices on which every device loads the whole checkpoint before states are sharded"
+    )
     legacy: StrictBool = Field(False, description="Megatron-LM code from before Megatron-Core and Transformer Engine")
     scatter_gather: StrictBool = Field(
         False, description="pipeline sends split over the tensor group and gathered behind (Megatron-LM 2021)"

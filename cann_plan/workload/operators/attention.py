@@ -6,6 +6,7 @@ import numpy as np
 
 from cann_plan.workload.architecture import Attention
 from cann_plan.workload.operators.common import (
+    ALTERNATE,
     ROPE_PASSES_FUSED,
     ROPE_PASSES_UNFUSED,
     enter_tensor_parallel,
@@ -83,19 +84,20 @@ def attention_operators(
         size = tokens * (q_width + k_width) * e
         operators.append(
             Operator("qk_norm", (BLOCK, "qkv"), Vector(size * 2.0, size * 3.0, 2, 2),
-                     saved=(Saved("qk_norm_input", size, ("layer", BLOCK, "qkv")),))
+                     saved=(Saved("qk_norm_input", size, ("layer", BLOCK, "qkv", ALTERNATE)),))
         )  # fmt: skip
     if settings.position == "rotary":
         passes = ROPE_PASSES_FUSED if "rope" in settings.fused else ROPE_PASSES_UNFUSED
         rotated = tokens * (q_width + k_width) * e
-        kept_input = (Saved("rope_input", rotated, ("layer", BLOCK, "qkv")),) if keeps_rope_input(settings) else ()
+        rebuilt = ("layer", BLOCK, "qkv", ALTERNATE)
+        kept_input = (Saved("rope_input", rotated, rebuilt),) if keeps_rope_input(settings) else ()
         operators.append(_pass("rope", rotated, passes, passes, kept_input))
     operators += _core(attention, rows, settings, heads, kv_heads)
     if attention.output_gate:
         size = tokens * out_width * e
         operators.append(_pass("output_gate", size, 3.0, 5.0, (Saved("gated_context", size, ("layer", BLOCK)),)))
     operators.append(
-        linear("attention_projection", (BLOCK, "projection"), settings, tokens, hidden, out_width,
+        linear("attention_projection", (BLOCK, "projection", ALTERNATE), settings, tokens, hidden, out_width,
                saved=(Saved("context", tokens * out_width * e, ("layer", BLOCK)),))
     )  # fmt: skip
     if _targets(settings, "projection"):
@@ -119,7 +121,7 @@ def _targets(settings: LayerSettings, name: str) -> bool:
 def _pass(name: str, size: Array, forward: float, backward: float, saved: tuple[Saved, ...] = ()) -> Operator:
     launches = max(1, round(forward / 2.5))
     return Operator(
-        name, (BLOCK,), Vector(size * forward, size * backward, launches, launches), saved=saved,
+        name, (BLOCK, ALTERNATE), Vector(size * forward, size * backward, launches, launches), saved=saved,
         forward_temporary=size, backward_temporary=size,
     )  # fmt: skip
 

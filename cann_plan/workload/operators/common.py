@@ -7,6 +7,9 @@ import numpy as np
 from cann_plan.workload.operators.operator import Array, Exchange, Gemm, Message, Operator, Saved, Vector
 from cann_plan.workload.operators.rows import LayerRows, LayerSettings
 
+ALTERNATE = "alternate_linear"
+"""Recompute module of torchtitan's selective policy: outputs of every second matrix product and of attention are kept,
+all else is rebuilt. Of a LLaMA layer's seven products k, o and the second up projection are run again."""
 NORM_PASSES_FUSED = 2.0
 """Read the input, write the output (one kernel)."""
 NORM_PASSES_UNFUSED = 8.0
@@ -47,11 +50,11 @@ def norm(
     launches = 1 if passes == NORM_PASSES_FUSED else 6
     return Operator(
         name,
-        (module,),
+        (module, ALTERNATE),
         Vector(size * passes, size * NORM_BACKWARD_PASSES * passes / NORM_PASSES_FUSED, launches, 2 * launches),
         saved=(
-            Saved("layer_input" if keep_input else f"{name}_input", size, () if keep_input else ("layer",)),
-            *((Saved(f"{name}_output", size, ("layer", module)),) if keep_output else ()),
+            Saved("layer_input" if keep_input else f"{name}_input", size, () if keep_input else ("layer", ALTERNATE)),
+            *((Saved(f"{name}_output", size, ("layer", module, ALTERNATE)),) if keep_output else ()),
         ),
         forward_temporary=size,
         backward_temporary=2.0 * size,

@@ -6,6 +6,7 @@ import numpy as np
 
 from cann_plan.workload.architecture import DenseFfn
 from cann_plan.workload.operators.common import (
+    ALTERNATE,
     enter_tensor_parallel,
     leave_tensor_parallel,
     linear,
@@ -36,16 +37,16 @@ def activation(
     """
     size = tokens * width * settings.element_bytes
     fused = "swiglu" in settings.fused if gated else "bias_gelu" in settings.fused
-    saved = [Saved(f"{name}_output", size, ("layer", *modules))] if trained(settings, "mlp") else []
+    saved = [Saved(f"{name}_output", size, ("layer", *modules, ALTERNATE))] if trained(settings, "mlp") else []
     if gated:
         passes, backward = (3.0, 5.0) if fused else (5.0, 9.0)
         if not fused:
-            saved.append(Saved(f"{name}_silu", size, ("layer", *modules)))
+            saved.append(Saved(f"{name}_silu", size, ("layer", *modules, ALTERNATE)))
     else:
         passes, backward = (2.0, 3.0) if fused else (4.0, 6.0)
     return Operator(
         name,
-        modules,
+        (*modules, ALTERNATE),
         Vector(size * passes, size * backward, 1 if fused else 2, 1 if fused else 3),
         saved=tuple(saved),
         forward_temporary=size,
@@ -75,12 +76,14 @@ def feed_forward_operators(
     operators.append(enter_tensor_parallel("mlp_gather", (BLOCK,), rows, settings, settings.hidden))
     operators.append(
         linear("mlp_up", (BLOCK, "mlp_up"), settings, tokens, up_width, hidden,
-               saved=(Saved("mlp_up_output", tokens * up_width * e, ("layer", BLOCK)),))
+               saved=(Saved("mlp_up_output", tokens * width * e, ("layer", BLOCK)),
+                      Saved("mlp_second_up_output", tokens * (up_width - width) * e, ("layer", BLOCK, ALTERNATE))))
     )  # fmt: skip
     if settings.lora_rank and "mlp" in settings.lora_targets:
         operators += lora_adapter("mlp_up", (BLOCK,), settings, tokens, up_width, hidden)
     operators.append(activation("mlp_activation", settings, tokens, width, gated=ffn.gated))
-    operators.append(linear("mlp_down", (BLOCK,), settings, tokens, hidden, width))
+    # of equal work as the second up projection, in whose place it is charged to a replay of every second product
+    operators.append(linear("mlp_down", (BLOCK, ALTERNATE), settings, tokens, hidden, width))
     if settings.lora_rank and "mlp" in settings.lora_targets:
         operators += lora_adapter("mlp_down", (BLOCK,), settings, tokens, hidden, width)
     operators.append(leave_tensor_parallel("mlp_scatter", (BLOCK,), rows, settings, settings.hidden))
