@@ -205,7 +205,7 @@ def _policy_cost(operators: Sequence[Operator], rows: int, policy: Policy, repla
         if policy.replays(operator) != replaying:
             replaying = not replaying
             rebuilt = zero if not replaying else rebuilt
-        for saved in operator.saved:
+        for saved in policy.saved(operator):
             if policy.drops(saved):
                 rebuilt = rebuilt + saved.size
             else:
@@ -226,7 +226,7 @@ def peak_operator(operators: Sequence[Operator], policy: Policy, phase: str) -> 
         if policy.replays(operator) != replaying:
             replaying = not replaying
             rebuilt = 0.0 if not replaying else rebuilt
-        for saved in operator.saved:
+        for saved in policy.saved(operator):
             if policy.drops(saved):
                 rebuilt += float(np.sum(saved.size))
             else:

@@ -151,7 +151,7 @@ def standing_bytes(
     weights = state.weights * (1.0 - offload.parameters)
     gradients = state.gradients * (1.0 - offload.gradients)
     optimizer = state.optimizer * (1.0 - offload.optimizer)
-    updating = _update(problem, state, largest_tensor(block.shapes, row, present))
+    updating = _update(problem, strategies, state, largest_tensor(block.shapes, row, present))
     communicators = _communicators(problem, strategies, table.pipeline)[:, None] + np.zeros((1, ranks.shape[0]))
     away = offloaded_states(problem, state)
     whole = (state.dense + state.expert) * (problem.states.live if options.load_whole else 0.0)
@@ -231,7 +231,7 @@ def device_bytes(
     return device, host_bytes(problem, fullest)
 
 
-def _update(problem: Problem, state: RankState, largest: Array) -> Array:
+def _update(problem: Problem, strategies: Strategies, state: RankState, largest: Array) -> Array:
     """Bytes the optimizer holds while it updates, (n, J): per element of its largest tensor, or of all it updates."""
     options, states = problem.memory, problem.states
     if states.optimizer <= 0.0:
@@ -244,7 +244,10 @@ def _update(problem: Problem, state: RankState, largest: Array) -> Array:
         # states come back for the update tensor by tensor; a copy that shares the weights' upper halves never left
         moved = states.optimizer if states.optimizer - states.late >= 4.0 else states.late
         swapped = moved * offload.optimizer
-    result: Array = tensor * (options.update_tensor + swapped) + updated * options.update_all
+    at_once = np.where(strategies.zero_stage[:, None] >= 3, np.minimum(updated, options.update_group), updated)
+    if offload.update_on_host:
+        at_once = at_once * (1.0 - offload.optimizer)
+    result: Array = tensor * (options.update_tensor + swapped) + at_once * options.update_all
     return result
 
 

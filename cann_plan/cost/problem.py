@@ -88,6 +88,8 @@ class MemoryOptions:
     allocator. `cached_weight_gradients`: one matrix of every distinct weight shape stays allocated. `update_tensor`,
     `update_all`: bytes the optimizer step holds per element of its largest tensor, and per element it updates.
     `kept_outputs`: a stage keeps what it sent of every micro-batch in flight (DeepSpeed's pipeline engine).
+    `update_group`: parameters a fully sharded optimizer updates at a time. Fully sharded weights: `live_parameters`, at
+    least so many stay gathered; `gathered_tables`: the embedding and the head stay gathered for the whole pass.
     `load_whole`: every device loads its whole weights before they are sharded over data-parallel ranks.
     """
 
@@ -104,6 +106,9 @@ class MemoryOptions:
     update_all: float = 0.0
     kept_outputs: bool = False
     load_whole: bool = False
+    update_group: float = float("inf")
+    live_parameters: float = 0.0
+    gathered_tables: bool = False
 
 
 @dataclass(frozen=True, slots=True)

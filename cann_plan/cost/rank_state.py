@@ -91,7 +91,13 @@ def rank_state(problem: Problem, strategies: Strategies, block: LayerBlock, row:
         tables = np.where(stage >= 3, edge / dense_ways, edge)
         weights = problem.frozen_states * (held - tables) + states.live * tables
         weights = weights + states.weight * problem.trainable_fraction * held
-    gathered = np.where((stage >= 3) & (dense_ways > 1.0), 2.0 * largest * states.live, 0.0)
+    options = problem.memory
+    # the running layer and the prefetched one, more where the framework keeps more alive
+    alive = np.minimum(np.maximum(2.0 * largest, options.live_parameters), dense + expert)
+    if options.gathered_tables:
+        alive = np.minimum(alive + edge, dense + expert)
+    elsewhere = (dense_ways > 1.0) | (problem.offload.parameters > 0.0)
+    gathered = np.where((stage >= 3) & elsewhere, alive * states.live, 0.0)
     return RankState(
         dense, expert, weights, sized(states.gradient, 2), sized(states.optimizer, 1), gathered, dense_group,
         expert_group,

@@ -28,9 +28,16 @@ class Policy:
         """Whether the operator runs a second time in backward."""
         return self.full or any(module in self.modules for module in operator.modules)
 
+    def saved(self, operator: Operator) -> tuple[Saved, ...]:
+        """The tensors of an operator that are kept or rebuilt under this policy."""
+        return tuple(saved for saved in operator.saved if self._exists(saved))
+
+    def _exists(self, saved: Saved) -> bool:
+        return not saved.only_by or any(module in self.modules for module in saved.only_by)
+
     def drops(self, saved: Saved) -> bool:
-        """Whether a saved tensor is rebuilt instead of kept."""
-        return any(module in self.modules for module in saved.rebuilt_by)
+        """Whether a saved tensor is not kept."""
+        return not self._exists(saved) or any(module in self.modules for module in saved.rebuilt_by)
 
 
 NONE = Policy("none")

@@ -17,6 +17,7 @@ from cann_plan.spec.node import Source
 MICRO_BATCHES: Final = 2
 """Micro-batches of a step where a report does not say; memory hardly depends on them."""
 SEQUENCE: Final = 2048  # cutoff_len of LLaMA-Factory, max_length of ms-swift's examples
+TITAN_SEQUENCE: Final = 8192  # torchtitan's llama3 configurations
 UPPER_BOUND: Final = 4
 """A sequence length given as an upper bound of short samples counts as a quarter of it."""
 
@@ -52,8 +53,8 @@ STACKS: Final = (
     ("llama-factory", "llama-factory"), ("swift", "llama-factory"), ("hf trainer", "llama-factory"), ("trl", "fsdp"),
 )  # fmt: skip
 # Words of a device -> cluster preset.
-CLUSTERS: Final = (
-    ("h100-nvl", {"device": "h100-94g-nvl"}), ("h100-96g", {"extends": "hgx-h100-96g"}), ("h100", {"extends": "dgx-h100"}),
+CLUSTERS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
+    ("h100-nvl", {"extends": "dgx-h100", "device": "h100-94g-nvl"}), ("h100-96g", {"extends": "hgx-h100-96g"}), ("h100", {"extends": "dgx-h100"}),
     ("h20", {"extends": "hgx-h20"}), ("a800", {"extends": "hgx-a800"}), ("a100", {"extends": "dgx-a100"}),
     ("80 gb", {"extends": "dgx-a100"}), ("b200", {"extends": "dgx-b200"}), ("blackwell", {"extends": "gb200-nvl72"}),
     ("rtx3090", {"extends": "workstation", "device": "rtx3090-24g"}),
@@ -61,6 +62,7 @@ CLUSTERS: Final = (
     ("ascend-a3", {"extends": "atlas-900-a3"}), ("ascend-910b", {"extends": "atlas-800t-a2"}),
 )  # fmt: skip
 PRECISIONS: Final = {"fp8 linears": "fp8", "mxfp8": "mxfp8", "nvfp4 (bf16 tail)": "bf16", "fp16": "fp16"}
+ALTERNATE: Final = {"policy": "selective", "modules": ["alternate_linear"]}
 COMPILED: Final = ["layernorm", "rmsnorm", "softmax", "swiglu", "rope", "dropout_add", "bias_gelu"]
 
 
@@ -103,7 +105,7 @@ def memory_case(case: Mapping[str, Any]) -> MemoryCase:
     if stack == "megatron" and config.get("zero_stage") is not None:
         stack = "llama-factory"
     task = {"full_ft": "sft", "pretrain": "pretrain", "lora": "lora", "qlora": "qlora"}.get(str(case.get("task")), "sft")
-    sequence = _sequence(config, assumed)
+    sequence = _sequence(config, outcome, TITAN_SEQUENCE if words == "torchtitan" else SEQUENCE, assumed)
     micro = int(config.get("micro_batch") or config.get("local_batch") or 1)
     parallel = _parallel(config, devices, stack, task, words, assumed)
     data = int(parallel["data"])
@@ -152,16 +154,18 @@ def _cluster(hardware: Mapping[str, Any], devices: int) -> dict[str, Any]:
     return document
 
 
-def _sequence(config: Mapping[str, Any], assumed: list[str]) -> int:
+def _sequence(config: Mapping[str, Any], outcome: Mapping[str, Any], usual: int, assumed: list[str]) -> int:
     value = config.get("seq_len")
+    if value is None and isinstance(outcome.get("seq_len"), list):
+        return int(max(outcome["seq_len"]))
     if isinstance(value, int):
         return value
     if isinstance(value, str) and re.search(r"\d+", value):
         bound = int(re.search(r"\d+", value)[0])  # type: ignore[index]
         assumed.append(f"sequence length {bound // UPPER_BOUND}: samples are shorter than {bound}")
         return bound // UPPER_BOUND
-    assumed.append(f"sequence length {SEQUENCE}")
-    return SEQUENCE
+    assumed.append(f"sequence length {usual}")
+    return usual
 
 
 def _parallel(
@@ -183,7 +187,7 @@ def _parallel(
         sharded = bool(config.get("fsdp")) or stack in ("torchtitan", "fsdp")
         stage = 3 if sharded else 1 if config.get("distributed_optimizer") or config.get("zero1") else 0
         assumed.append(f"ZeRO stage {stage}")
-    section["zero_stage"] = stage if devices > 1 else 0
+    section["zero_stage"] = stage if devices > 1 or config.get("offload_param") else 0
     if pipeline > 1 and config.get("first_stage_layers"):
         section["layer_split"] = {"first": config["first_stage_layers"]}
     elif pipeline > 1 and config.get("last_stage_layers"):
@@ -204,8 +208,8 @@ def _recompute(config: Mapping[str, Any], stack: str, words: str, assumed: list[
     if value.startswith("none"):
         return "none"
     if value.startswith("selective"):
-        return "alternate" if stack == "torchtitan" else {"policy": "selective", "modules": ["core_attention"]}
-    usual = "full" if stack == "llama-factory" else "alternate" if words == "torchtitan" else "none"
+        return ALTERNATE if stack == "torchtitan" else {"policy": "selective", "modules": ["core_attention"]}
+    usual: Any = "full" if stack == "llama-factory" else ALTERNATE if words == "torchtitan" else "none"
     assumed.append(f"recompute {usual}: default of the framework")
     return usual
 
@@ -219,6 +223,8 @@ def _offload(config: Mapping[str, Any], task: str) -> dict[str, Any]:
         section["parameters"] = 1.0
     if config.get("activation_offload"):
         section["activations"] = 1.0
+    if "Paged" in str(config.get("optimizer")):
+        section["optimizer"] = 1.0  # paged to host memory on demand (bitsandbytes)
     if config.get("optimizer_offload_fraction"):
         section["optimizer"] = float(config["optimizer_offload_fraction"])
     return section
@@ -250,6 +256,8 @@ def _training(section: dict[str, Any], config: Mapping[str, Any], case: Mapping[
         assumed.append("weights and optimizer states in bf16: torchtune trains in the model's own format")
     if "8bit" in optimizer:
         section["optimizer"] = {"name": "adamw", "master_weights": False, "state_dtype": "int8"}
+    if config.get("optimizer_in_bwd") or "in backward" in optimizer:
+        section.setdefault("optimizer", {"name": "adamw"})["in_backward"] = True
     if optimizer == "GaLore":
         # arXiv 2403.03507: moments of rank r gradients, small beside the weights
         section["optimizer"] = {"name": "sgd", "master_weights": False}

@@ -9,6 +9,7 @@ from cann_plan.cost.problem import Problem
 from cann_plan.cost.stages import VEE, placement_of
 from cann_plan.cost.strategies import SCHEDULES, Strategies
 from cann_plan.workload.architecture import Attention, DenseFfn, LatentAttention, MoeFfn
+from cann_plan.workload.operators.rows import CONTEXT_KINDS
 
 REASONS = (
     "feasible",
@@ -36,7 +37,7 @@ EXPLAIN = {
     "device_count": "tensor x pipeline x context x data is not the number of devices",
     "tensor_heads": "attention heads do not divide by the tensor-parallel degree",
     "tensor_ffn": "feed-forward width does not divide by the tensor-parallel degree",
-    "context_length": "sequence length does not divide by twice the context-parallel degree",
+    "context_length": "sequence length does not divide by twice the context-parallel degree (by the degree for Ulysses)",
     "ulysses_heads": "heads per tensor rank do not divide by the Ulysses degree",
     "pipeline_layers": "fewer layers than pipeline stages x virtual stages",
     "batch_divisibility": "global batch does not divide by data-parallel degree x micro-batch",
@@ -79,7 +80,9 @@ def broken_constraint(problem: Problem, strategies: Strategies) -> NDArray[np.in
                 require("expert_data", (s.data * s.context) % s.expert == 0)
             else:
                 require("expert_data", (s.data * s.context * s.tensor) % (s.expert * s.expert_tensor) == 0)
-    require("context_length", (s.context == 1) | (sequence % (s.context * 2) == 0))
+    # a ring's causal balance cuts the sequence into two pieces per rank; an all-to-all needs one per rank
+    pieces = np.where(s.context_kind == CONTEXT_KINDS.index("ulysses"), s.context, s.context * 2)
+    require("context_length", (s.context == 1) | (sequence % pieces == 0))
     require("pipeline_layers", problem.architecture.layers >= s.pipeline * s.virtual)
     per_micro = s.data * s.micro_batch_size
     require("batch_divisibility", (per_micro > 0) & (problem.global_batch_size % np.maximum(per_micro, 1) == 0))

@@ -99,7 +99,7 @@ def _kept(
 
     def take(operators: list[Operator], chosen: Policy, layers: float) -> None:
         for operator in operators:
-            for saved in operator.saved:
+            for saved in chosen.saved(operator):
                 if layers and not chosen.drops(saved):
                     copies, size = found.get((operator.name, saved.name), (0.0, 0.0))
                     more = float(np.sum(saved.size)) * layers

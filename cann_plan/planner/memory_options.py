@@ -35,6 +35,8 @@ TORCH_LOGITS = LogitBytes(4.0, 6.0, 8.0)
 IN_PLACE_LOGITS = LogitBytes(2.0, 0.0, 0.0)  # Transformer Engine's Triton loss: the gradient overwrites the logits
 NO_LOGITS = LogitBytes(0.0, 0.0, 0.0)  # Liger: logits exist chunk by chunk
 
+FSDP_REDUCE = 4.0  # bytes: reduce_dtype of the usual MixedPrecisionPolicy is fp32
+
 # Workspace of cuBLAS inside PyTorch's allocator, of each of two handles (the main thread's and autograd's):
 # aten/src/ATen/cuda/CublasHandlePool.cpp, 32 MiB from Hopper on, else ":4096:2:16:8"; ":4096:8" when deterministic.
 CUBLAS_HANDLES = 2.0
@@ -47,6 +49,8 @@ LARGE_WORKSPACE = ("hopper", "blackwell")
 NPU_UPDATE = 4.0
 # DeepSpeed's step: the partition's gradients flattened in 16 bits and then cast to fp32 (zero/stage_1_and_2.py).
 DEEPSPEED_UPDATE = 6.0
+DEEPSPEED_GROUP = 1e9  # parameters: sub_group_size of stage 3, its default
+DEEPSPEED_LIVE = 1e9  # parameters: stage3_max_live_parameters, its default
 DEEPSPEED_BUCKET = 5e8 * 2.0  # bytes: reduce_bucket_size, default 5e8 elements (deepspeed.ai config-json)
 
 
@@ -68,6 +72,8 @@ def retention(
         softmax_statistics=NPU_STATISTICS if npu else FLASH_STATISTICS,
         context_copy=copied,
         rope_input=device.kind == "npu",  # npu_rotary_mul's backward reads its input (torch_npu derivatives.yaml)
+        # FSDP copies a layer's 16-bit gradients into an fp32 buffer for the reduce-scatter (fully_shard, reduce_dtype)
+        reduced_gradient=FSDP_REDUCE if scheme == "fsdp" else 0.0,
         logits=logits,
         fused_logits=fused,
     )
@@ -127,6 +133,9 @@ def memory_options(
         update_all=DEEPSPEED_UPDATE if scheme == "deepspeed" else 0.0,
         kept_outputs=scheme == "deepspeed",
         load_whole=spec.kind in profile.defaults.loads_whole,
+        update_group=DEEPSPEED_GROUP if scheme == "deepspeed" else float("inf"),
+        live_parameters=DEEPSPEED_LIVE if scheme == "deepspeed" else 0.0,
+        gathered_tables=scheme == "fsdp",
     )
 
 

@@ -126,7 +126,7 @@ def _size(value: Any) -> int:
 def _forward(chunk: list[tuple[list[Operator], Policy]], tag: str) -> Iterator[Event]:
     for index, (operators, policy) in enumerate(chunk):
         for operator in operators:
-            for saved in operator.saved:
+            for saved in policy.saved(operator):
                 if not policy.drops(saved) and _size(saved.size):
                     yield Event(f"{tag}.{index}.{operator.name}.{saved.name}", _size(saved.size))
             yield from _touch(f"{tag}.{index}.{operator.name}.t", float(np.max(operator.forward_temporary)))
@@ -136,13 +136,13 @@ def _backward(chunk: list[tuple[list[Operator], Policy]], tag: str) -> Iterator[
     for index, (operators, policy) in reversed(list(enumerate(chunk))):
         rebuilt = []
         for operator in operators:
-            for saved in operator.saved:
+            for saved in policy.saved(operator):
                 if policy.drops(saved) and _size(saved.size):
                     name = f"{tag}.{index}.{operator.name}.{saved.name}"
                     rebuilt.append(name)
                     yield Event(name, _size(saved.size))
         for operator in reversed(operators):
             yield from _touch(f"{tag}.{index}.{operator.name}.g", float(np.max(operator.backward_temporary)))
-            for saved in operator.saved:
+            for saved in policy.saved(operator):
                 if _size(saved.size):
                     yield Event(f"{tag}.{index}.{operator.name}.{saved.name}", 0)

@@ -64,7 +64,7 @@ def offload_options(
         staged = (plan.parallel.zero_stage or 0) < 3
         load = 4.0 * counts.total * DEEPSPEED_BUFFERS if staged else 0.0
     return OffloadOptions(
-        *shares, on_host, DEEPSPEED_GRADIENTS if deepspeed and not gradients else 0.0,
+        *shares, on_host, DEEPSPEED_GRADIENTS - (states.gradient if gradients else 0.0) if deepspeed else 0.0,
         DEEPSPEED_BUFFERS if deepspeed else 1.0, load, 0.0, capacity, float(link), UPDATE_RATE,
     )  # fmt: skip
 
@@ -78,7 +78,7 @@ def module_share(architecture: Architecture, settings: LayerSettings, modules: f
     for index, kind in enumerate(architecture.kinds):
         layers = architecture.sequence.count(index)
         for operator in layer_operators(kind, row, settings):
-            for saved in operator.saved:
+            for saved in Policy("none").saved(operator):
                 size = float(np.sum(saved.size)) * layers
                 all_kept += size
                 away += size if policy.drops(saved) else 0.0

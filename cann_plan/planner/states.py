@@ -29,7 +29,8 @@ def state_bytes(training: TrainingSpec, precision: str, profile: ProfileSpec, as
     states = _state_bytes(training, precision, profile, assumptions)
     optimizer = training.optimizer
     late = MOMENTS[optimizer.name or "adamw"] * ELEMENT_BYTES[optimizer.state_dtype or "fp32"]
-    return replace(states, late=min(late, states.optimizer))
+    kept = 0.0 if optimizer.in_backward else states.gradient
+    return replace(states, late=min(late, states.optimizer), gradient=kept)
 
 
 def _state_bytes(training: TrainingSpec, precision: str, profile: ProfileSpec, assumptions: Assumptions) -> StateBytes:

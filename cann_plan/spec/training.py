@@ -31,6 +31,9 @@ class OptimizerSpec(Section):
     master_weights: StrictBool | None = key(
         "whether an fp32 copy of the weights is kept; default as the precision needs"
     )
+    in_backward: StrictBool | None = key(
+        "each gradient is applied and freed as soon as backward has it, so that no gradients are kept"
+    )
     reuse_master_weights: StrictBool | None = key(
         "16-bit weights are the upper halves of the fp32 copy, which then adds 2 bytes per parameter instead of 4"
     )

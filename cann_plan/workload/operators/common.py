@@ -78,7 +78,8 @@ def linear(
     """
     e = settings.element_bytes
     untrained = frozen or settings.lora_rank > 0
-    weight = n * k * (0.0 if untrained or not settings.retention.weight_gradient else e)
+    keeps = settings.retention
+    weight = n * k * (0.0 if untrained or not keeps.weight_gradient else e + keeps.reduced_gradient)
     return Operator(
         name,
         modules,

@@ -83,7 +83,10 @@ def feed_forward_operators(
         operators += lora_adapter("mlp_up", (BLOCK,), settings, tokens, up_width, hidden)
     operators.append(activation("mlp_activation", settings, tokens, width, gated=ffn.gated))
     # of equal work as the second up projection, in whose place it is charged to a replay of every second product
-    operators.append(linear("mlp_down", (BLOCK, ALTERNATE), settings, tokens, hidden, width))
+    operators.append(
+        linear("mlp_down", (BLOCK, ALTERNATE), settings, tokens, hidden, width,
+               saved=(Saved("mlp_down_output", tokens * settings.hidden * e, (), (ALTERNATE,)),))
+    )  # fmt: skip
     if settings.lora_rank and "mlp" in settings.lora_targets:
         operators += lora_adapter("mlp_down", (BLOCK,), settings, tokens, hidden, width)
     operators.append(leave_tensor_parallel("mlp_scatter", (BLOCK,), rows, settings, settings.hidden))

@@ -96,11 +96,15 @@ Work = Gemm | GroupedGemm | CoreAttention | Vector | Exchange
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """A tensor kept from forward to backward unless one of the modules in `rebuilt_by` is recomputed."""
+    """A tensor kept from forward to backward unless one of the modules in `rebuilt_by` is recomputed.
+
+    `only_by`: recompute modules under which alone anything keeps it.
+    """
 
     name: str
     size: Array
     rebuilt_by: tuple[str, ...] = ()
+    only_by: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

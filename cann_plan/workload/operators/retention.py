@@ -25,7 +25,8 @@ class Retention:
 
     `softmax_statistics`: bytes per query and head that fused attention keeps. `context_copy`: the attention output is
     kept in the kernel's layout and again in the layer's. `rope_input`: the fused rotary kernel keeps its input.
-    `weight_gradient`: a weight's gradient exists in the compute precision before it is added to the gradient buffer.
+    `weight_gradient`: a weight's gradient exists in the compute precision before it is added to the gradient buffer;
+    `reduced_gradient`: bytes per element of its copy in the precision of the exchange.
     `logits`: of an unfused loss; `fused_logits`: of a fused one.
     """
 
@@ -33,6 +34,7 @@ class Retention:
     context_copy: bool = False
     rope_input: bool = False
     weight_gradient: bool = True
+    reduced_gradient: float = 0.0
     logits: LogitBytes = LogitBytes(4.0, 2.0, 2.0)
     fused_logits: LogitBytes = LogitBytes(2.0, 0.0, 0.0)
 
