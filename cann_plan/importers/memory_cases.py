@@ -54,9 +54,10 @@ STACKS: Final = (
 )  # fmt: skip
 # Words of a device -> cluster preset.
 CLUSTERS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
-    ("h100-nvl", {"extends": "dgx-h100", "device": "h100-94g-nvl"}), ("h100-96g", {"extends": "hgx-h100-96g"}), ("h100", {"extends": "dgx-h100"}),
-    ("h20", {"extends": "hgx-h20"}), ("a800", {"extends": "hgx-a800"}), ("a100", {"extends": "dgx-a100"}),
-    ("80 gb", {"extends": "dgx-a100"}), ("b200", {"extends": "dgx-b200"}), ("blackwell", {"extends": "gb200-nvl72"}),
+    ("h100-nvl", {"extends": "dgx-h100", "device": "h100-94g-nvl"}), ("h100-96g", {"extends": "hgx-h100-96g"}),
+    ("h100", {"extends": "dgx-h100"}), ("h20", {"extends": "hgx-h20"}), ("a800", {"extends": "hgx-a800"}),
+    ("a100", {"extends": "dgx-a100"}), ("80 gb", {"extends": "dgx-a100"}), ("b200", {"extends": "dgx-b200"}),
+    ("blackwell", {"extends": "gb200-nvl72"}),
     ("rtx3090", {"extends": "workstation", "device": "rtx3090-24g"}),
     ("rtx4090", {"extends": "workstation", "device": "rtx4090-24g"}),
     ("ascend-a3", {"extends": "atlas-900-a3"}), ("ascend-910b", {"extends": "atlas-800t-a2"}),
@@ -104,7 +105,8 @@ def memory_case(case: Mapping[str, Any]) -> MemoryCase:
         raise RowSkippedError(f"framework {words} is not known")
     if stack == "megatron" and config.get("zero_stage") is not None:
         stack = "llama-factory"
-    task = {"full_ft": "sft", "pretrain": "pretrain", "lora": "lora", "qlora": "qlora"}.get(str(case.get("task")), "sft")
+    task = str(case.get("task"))
+    task = task if task in ("pretrain", "lora", "qlora") else "sft"
     sequence = _sequence(config, outcome, TITAN_SEQUENCE if words == "torchtitan" else SEQUENCE, assumed)
     micro = int(config.get("micro_batch") or config.get("local_batch") or 1)
     parallel = _parallel(config, devices, stack, task, words, assumed)

@@ -37,7 +37,7 @@ EXPLAIN = {
     "device_count": "tensor x pipeline x context x data is not the number of devices",
     "tensor_heads": "attention heads do not divide by the tensor-parallel degree",
     "tensor_ffn": "feed-forward width does not divide by the tensor-parallel degree",
-    "context_length": "sequence length does not divide by twice the context-parallel degree (by the degree for Ulysses)",
+    "context_length": "sequence length does not divide by twice the context-parallel degree (Ulysses: by the degree)",
     "ulysses_heads": "heads per tensor rank do not divide by the Ulysses degree",
     "pipeline_layers": "fewer layers than pipeline stages x virtual stages",
     "batch_divisibility": "global batch does not divide by data-parallel degree x micro-batch",

@@ -93,7 +93,7 @@ def _kept(
     plain = problem.policies[0]
     lists = operator_lists(problem, strategies)
     kinds = len(problem.architecture.kinds)
-    chunks = [chunk for chunk in range(table.sizes.shape[0]) if chunk % table.pipeline == stage]
+    chunks = table.chunks_of(stage)
     on_device = 1.0 - problem.offload.activations
     found: dict[tuple[str, str], tuple[float, float]] = {}
 
@@ -112,9 +112,9 @@ def _kept(
             total = int(table.counts[kind, chunk])
             take(lists[kind], plain, (total - replayed) * alive)
             take(lists[kind], policy, replayed * alive)
-    if stage == 0:
+    if stage in table.holders(0):
         take(lists[kinds], plain, held[0])
-    if stage == table.pipeline - 1:
+    if stage in table.holders(last):
         take(lists[kinds + 1], plain, held[1])
     return [(*key, copies, size * on_device) for key, (copies, size) in found.items()]
 
@@ -125,9 +125,9 @@ def _worst(problem: Problem, strategies: Strategies, table: StageTable, stage: i
         return "optimizer step"
     lists = operator_lists(problem, strategies)
     kinds = len(problem.architecture.kinds)
-    held = [kind for kind in range(kinds) if int(table.counts[kind].reshape(-1, table.pipeline)[:, stage].sum())]
-    held += [kinds] if stage == 0 else []
-    held += [kinds + 1] if stage == table.pipeline - 1 else []
+    held = [kind for kind in range(kinds) if int(table.layers[kind, stage])]
+    held += [kinds] if stage in table.holders(0) else []
+    held += [kinds + 1] if stage in table.holders(table.sizes.shape[0] - 1) else []
     policy = problem.policies[int(strategies.policy[0])]
     best = max((peak_operator(lists[index], policy if index < kinds else problem.policies[0], phase) for index in held),
                key=lambda item: item[1])  # fmt: skip

@@ -91,7 +91,7 @@ def _options(
                 options.append(option)
         by_kind.append(options)
     sequence = problem.architecture.sequence
-    chunks = range(stage, table.sizes.shape[0], table.pipeline)
+    chunks = table.chunks_of(stage)
     held = [sequence[int(table.starts[c]) + index] for c in chunks for index in range(int(table.sizes[c]))]
     return [by_kind[kind] for kind in held]
 

@@ -77,8 +77,12 @@ def _events(
                 chunk = layers[work.chunk]
                 if work.kind is Kind.FORWARD:
                     yield from _forward(chunk, tag)
-                elif work.kind is not Kind.BACKWARD_WEIGHT:
-                    yield from _backward(chunk, tag)
+                else:
+                    # what the gradient of the weights needs stays until that pass
+                    yield from _backward(
+                        chunk, tag, runs=work.kind is not Kind.BACKWARD_WEIGHT,
+                        frees=work.kind is not Kind.BACKWARD_INPUT,
+                    )  # fmt: skip
         if step == 0:
             yield from _spread("moments", late, count)
         yield from _touch("update", float(memory.update[0, stage] - memory.states[0, stage]))
@@ -106,7 +110,7 @@ def _layers(
     sequence = problem.architecture.sequence
     chunks: dict[int, list[tuple[list[Operator], Policy]]] = {}
     last = table.sizes.shape[0] - 1
-    for chunk in range(stage, last + 1, table.pipeline):
+    for chunk in (int(chunk) for chunk in table.chunks_of(stage)):
         start, size, again = int(table.starts[chunk]), int(table.sizes[chunk]), int(recomputed[0, chunk])
         held = [
             (lists[sequence[start + index]], policy if index < again else plain) for index in range(size)
@@ -132,17 +136,18 @@ def _forward(chunk: list[tuple[list[Operator], Policy]], tag: str) -> Iterator[E
             yield from _touch(f"{tag}.{index}.{operator.name}.t", float(np.max(operator.forward_temporary)))
 
 
-def _backward(chunk: list[tuple[list[Operator], Policy]], tag: str) -> Iterator[Event]:
+def _backward(
+    chunk: list[tuple[list[Operator], Policy]], tag: str, *, runs: bool, frees: bool
+) -> Iterator[Event]:  # fmt: skip
     for index, (operators, policy) in reversed(list(enumerate(chunk))):
-        rebuilt = []
-        for operator in operators:
-            for saved in policy.saved(operator):
-                if policy.drops(saved) and _size(saved.size):
-                    name = f"{tag}.{index}.{operator.name}.{saved.name}"
-                    rebuilt.append(name)
-                    yield Event(name, _size(saved.size))
+        if runs:
+            for operator in operators:
+                for saved in policy.saved(operator):
+                    if policy.drops(saved) and _size(saved.size):
+                        yield Event(f"{tag}.{index}.{operator.name}.{saved.name}", _size(saved.size))
         for operator in reversed(operators):
-            yield from _touch(f"{tag}.{index}.{operator.name}.g", float(np.max(operator.backward_temporary)))
+            if runs:
+                yield from _touch(f"{tag}.{index}.{operator.name}.g", float(np.max(operator.backward_temporary)))
             for saved in policy.saved(operator):
-                if _size(saved.size):
+                if frees and _size(saved.size):
                     yield Event(f"{tag}.{index}.{operator.name}.{saved.name}", 0)

@@ -9,7 +9,7 @@ import numpy as np
 
 from cann_plan.cost.layer_block import edges, layer_block
 from cann_plan.cost.memory import RankMemory
-from cann_plan.cost.pipeline_orders import Kind, Schedule, stage_of
+from cann_plan.cost.pipeline_orders import Kind, Schedule
 from cann_plan.cost.pipeline_simulator import simulate
 from cann_plan.cost.problem import Problem
 from cann_plan.cost.stages import StageTable
@@ -115,7 +115,3 @@ def rank_timeline(
     )
     return events
 
-
-def stage_of_chunk(schedule: Schedule, table: StageTable, chunk: int) -> int:
-    """Pipeline rank that runs a chunk."""
-    return stage_of(schedule, table.pipeline, chunk, 0, 1)
