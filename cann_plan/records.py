@@ -94,7 +94,7 @@ def _repr(self: Any) -> str:
     return f"{type(self).__qualname__}({', '.join(shown)})"
 
 
-def _equal(self: Any, other: object) -> bool:
+def _equal(self: Any, other: Any) -> bool:
     return self._values(self) == self._values(other) if type(other) is type(self) else NotImplemented
 
 

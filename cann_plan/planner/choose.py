@@ -6,10 +6,14 @@ from dataclasses import replace
 
 from cann_plan.cost.strategies import Strategies
 from cann_plan.planner.constraints import EXPLAIN, REASONS, broken_constraint
+from cann_plan.planner.evaluate import score
 from cann_plan.planner.job import Job
 from cann_plan.planner.layout import fixed_axes
+from cann_plan.planner.objective import Objective
+from cann_plan.planner.pairs import pairs_of
 from cann_plan.planner.prepare import least_nodes, prepare
 from cann_plan.planner.search import Found, Progress, search
+from cann_plan.planner.search_choices import choices_of
 from cann_plan.planner.space import strategy_space
 from cann_plan.records import dataclass
 from cann_plan.spec.resolve import LoadedPlan
@@ -46,7 +50,7 @@ def choose(loaded: LoadedPlan, on_progress: Progress | None = None, *, timed: bo
     if job.strategies is not None:
         _require_valid(loaded, job)
         return Choice(job, job.strategies, None)
-    found = best_layout(job, loaded, on_progress=on_progress)
+    job, found = best_layout(job, loaded, on_progress=on_progress)
     strategies = found.best[0] if found.best else found.closest
     if strategies is None:
         loaded.fail("parallel", f"no layout exists on {cluster.devices} devices ({reasons(found)})")
@@ -57,9 +61,13 @@ def choose(loaded: LoadedPlan, on_progress: Progress | None = None, *, timed: bo
     return Choice(job, strategies, found)
 
 
-def best_layout(job: Job, loaded: LoadedPlan, top: int = 1, on_progress: Progress | None = None) -> Found:
-    """Search the layouts of a job whose plan leaves them open."""
-    return search(job.problem, strategy_space(job.problem, fixed_axes(loaded.spec.parallel)), top, on_progress)
+def best_layout(job: Job, loaded: LoadedPlan, top: int = 1, on_progress: Progress | None = None) -> tuple[Job, Found]:
+    """Search the usual layouts of a job whose plan leaves them open; the job knows the layer splits of what is found."""
+    problem = job.problem
+    choices = choices_of(loaded.spec.search, fixed_axes(loaded.spec.parallel), problem, whole=False)
+    space = strategy_space(problem, choices)
+    found = search(space, top, on_progress, objectives=(Objective(loaded.spec.search.objective or "time"),))
+    return replace(job, problem=space.problem), found
 
 
 def reasons(found: Found) -> str:
@@ -95,10 +103,10 @@ def _fewest_nodes(loaded: LoadedPlan, on_progress: Progress | None, *, timed: bo
             code = int(broken_constraint(job.problem, job.strategies)[0])
             if code:
                 continue
-            found = search(job.problem, _only(job), 1)
+            found = _judged(job, job.strategies)
             strategies: Strategies | None = job.strategies
         else:
-            found = best_layout(job, loaded, on_progress=on_progress)
+            job, found = best_layout(job, loaded, on_progress=on_progress)
             strategies = found.best[0] if found.best else found.closest
         if strategies is None:
             continue
@@ -121,23 +129,17 @@ def _possible(loaded: LoadedPlan, devices: int) -> bool:
     return devices % ranks == 0
 
 
-def _only(job: Job) -> _One:
-    assert job.strategies is not None
-    return _One(job.strategies)
-
-
-class _One:
-    """A space of the one stated strategy."""
-
-    def __init__(self, strategies: Strategies) -> None:
-        self._strategies = strategies
-
-    def __len__(self) -> int:
-        return len(self._strategies)
-
-    def blocks(self, size: int = 1) -> list[tuple[int, Strategies]]:
-        """The one block."""
-        return [(0, self._strategies)]
+def _judged(job: Job, strategies: Strategies) -> Found:
+    """The stated strategy as the outcome of a search among one."""
+    scores = score(job.problem, pairs_of(strategies))
+    fits = bool(scores.feasible[0])
+    found = Found(evaluated=1, feasible=int(fits))
+    if fits:
+        found.best, found.index, found.steps = [strategies], [0], [float(scores.step[0])]
+    else:
+        found.infeasible = {REASONS[int(scores.reason[0])]: 1}
+        found.closest, found.closest_bytes = strategies, float(scores.device_bytes[0])
+    return found
 
 
 def _require_valid(loaded: LoadedPlan, job: Job) -> None:

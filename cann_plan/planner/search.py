@@ -1,4 +1,4 @@
-"""Search of a strategy space through the same `evaluate` as an estimate."""
+"""Search of a strategy space through the same cost models as an estimate, on all cores."""
 
 from __future__ import annotations
 
@@ -9,16 +9,24 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from cann_plan.cost.problem import Problem
+from cann_plan.cost.layer_block import LayerIndex
 from cann_plan.cost.strategies import Strategies
 from cann_plan.planner.constraints import REASONS
-from cann_plan.planner.evaluate import DOES_NOT_FIT, Evaluation, evaluate
+from cann_plan.planner.evaluate import DOES_NOT_FIT, score
+from cann_plan.planner.front import Front
+from cann_plan.planner.objective import TIME, Objective
+from cann_plan.planner.pairs import Pairs
+from cann_plan.planner.space import BLOCK, Space
 
 Progress = Callable[[int, int], None]
+Ints = NDArray[np.int64]
+
+WORTH_WORKERS = 200_000
+"""Strategies from which starting processes pays."""
 
 
-class Space(Protocol):
-    """What a search goes through: a number of strategies in blocks."""
+class Blocks(Protocol):
+    """What can be gone through: a number of strategies in blocks."""
 
     def __len__(self) -> int: ...
 
@@ -31,66 +39,121 @@ class Space(Protocol):
 class Found:
     """Outcome of a search: the best rows, how many were looked at, and why the others failed.
 
-    `closest`: where nothing fits, the row that needs least memory beyond what the device has.
+    `best`, `index`, `steps`: layouts, their numbers in the space and their step times, best first. `closest`: where
+    nothing fits, the row that needs least memory beyond what the device has. `better`: feasible rows with a step time
+    below the one asked about.
     """
 
     best: list[Strategies] = field(default_factory=list)
+    index: list[int] = field(default_factory=list)
     steps: list[float] = field(default_factory=list)
     evaluated: int = 0
     feasible: int = 0
     infeasible: dict[str, int] = field(default_factory=dict)
     closest: Strategies | None = None
     closest_bytes: float = float("inf")
+    better: int = 0
 
 
-def mechanisms(strategies: Strategies) -> NDArray[np.int64]:
-    """How many mechanisms a strategy switches on, (N,): ties go to the simpler plan."""
-    s = strategies
-    flags = (s.tensor > 1, s.pipeline > 1, s.context > 1, s.expert > 1, s.virtual > 1, s.policy > 0, s.zero_stage > 1)
-    count = np.zeros(len(s), np.int64)
-    for flag in flags:
+@dataclass(slots=True)
+class Part:
+    """What one stretch of a space contributes: counts by reason, the best rows, the row that needs least memory."""
+
+    counts: Ints
+    front: Front
+    closest: tuple[float, int] = (float("inf"), -1)
+    better: int = 0
+
+    def add(self, other: Part) -> None:
+        """Take in another stretch; the order does not matter."""
+        self.counts = self.counts + other.counts
+        self.front.merge(other.front)
+        self.closest = min(self.closest, other.closest)
+        self.better += other.better
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A search as its workers see it: `than` is the step time that `Found.better` counts below."""
+
+    space: Space
+    layers: LayerIndex
+    objectives: tuple[Objective, ...]
+    top: int
+    than: float
+
+    def part(self, start: int, stop: int) -> Part:
+        """Answer for strategies `start` to `stop`."""
+        pairs = self.space.pairs(start, stop)
+        scores = score(self.space.problem, pairs, self.layers)
+        rows = np.flatnonzero(scores.feasible)
+        front = Front(self.top, len(self.objectives))
+        values = np.stack([objective.values(scores, rows) for objective in self.objectives])
+        kept = front.candidates(values)
+        front.add(values[:, kept], mechanisms(pairs, rows[kept]), start + rows[kept], scores.step[rows[kept]])
+        short = np.flatnonzero(scores.reason == DOES_NOT_FIT)
+        closest = (float("inf"), -1)
+        if short.shape[0]:
+            least = int(short[np.argmin(scores.device_bytes[short])])
+            closest = (float(scores.device_bytes[least]), start + least)
+        better = int((scores.step[rows] < self.than).sum())
+        return Part(np.bincount(scores.reason, minlength=len(REASONS)), front, closest, better)
+
+
+def mechanisms(pairs: Pairs, rows: Ints) -> Ints:
+    """How many mechanisms strategies switch on, (n,): ties go to the simpler plan."""
+    s = pairs.strategies(rows)
+    count = np.zeros(rows.shape[0], np.int64) + s.zero_stage
+    for flag in (
+        s.tensor > 1, s.pipeline > 1, s.context > 1, s.context_kind > 0, s.expert > 1, s.expert_tensor > 1,
+        s.virtual > 1, s.schedule > 0, s.policy > 0, s.recompute_layers >= 0, s.sequence_parallel > 0,
+        s.shard_group > 0, s.split > 0, s.rank_order > 0,
+    ):  # fmt: skip
         count = count + flag
     return count
 
 
-def search(problem: Problem, space: Space, top: int = 1, on_progress: Progress | None = None) -> Found:
-    """The `top` fastest feasible strategies; ties by fewer mechanisms, then by enumeration order."""
+def search(
+    space: Space, top: int = 1, on_progress: Progress | None = None, *,
+    objectives: tuple[Objective, ...] = (TIME,), than: float = 0.0, workers: int | None = None, block: int = BLOCK,
+) -> Found:  # fmt: skip
+    """The `top` best feasible strategies by one objective, or those that no other beats in two.
+
+    Ties go to fewer mechanisms, then to the order of the space. The outcome does not depend on the number of `workers`
+    (default: the cores, for spaces worth it) or the size of a `block`.
+    """
     found = Found()
-    pool: list[tuple[float, int, int, Strategies]] = []
-    total = len(space)
-    for start, block in space.blocks():
-        result = evaluate(problem, block)
-        _count(found, result)
-        rows = np.flatnonzero(result.feasible)
-        if rows.shape[0]:
-            order = np.lexsort((rows, mechanisms(block)[rows], result.step[rows]))[:top]
-            for row in rows[order]:
-                single = block.take(np.array([row]))
-                pool.append((float(result.step[row]), int(mechanisms(single)[0]), start + int(row), single))
-            pool = sorted(pool, key=lambda item: item[:3])[:top]
-        _closest(found, block, result)
+    if not len(space):
+        return found
+    question = Question(space, LayerIndex(space.problem, space.layers()), objectives, top, than)
+    spans = space.spans(block)
+    whole = Part(np.zeros(len(REASONS), np.int64), Front(top, len(objectives)))
+    done = 0
+    for span, part in _answers(question, spans, workers):
+        whole.add(part)
+        done += span[1] - span[0]
         if on_progress is not None:
-            on_progress(min(start + len(block), total), total)
-    found.best = [item[3] for item in pool]
-    found.steps = [item[0] for item in pool]
+            on_progress(done, len(space))
+    for index, step in whole.front.ranked():
+        found.best.append(space.rows(index, index + 1))
+        found.index.append(index)
+        found.steps.append(step)
+    found.evaluated, found.feasible = int(whole.counts.sum()), int(whole.counts[0])
+    found.infeasible = {REASONS[code]: int(n) for code, n in enumerate(whole.counts) if code and n}
+    if whole.closest[1] >= 0:
+        found.closest_bytes = whole.closest[0]
+        found.closest = space.rows(whole.closest[1], whole.closest[1] + 1)
+    found.better = whole.better
     return found
 
 
-def _count(found: Found, result: Evaluation) -> None:
-    reasons, counts = np.unique(result.reason, return_counts=True)
-    for code, number in zip(reasons.tolist(), counts.tolist(), strict=True):
-        if code == 0:
-            found.feasible += number
-        else:
-            name = REASONS[code]
-            found.infeasible[name] = found.infeasible.get(name, 0) + number
-        found.evaluated += number
+def _answers(
+    question: Question, spans: list[tuple[int, int]], workers: int | None
+) -> Iterable[tuple[tuple[int, int], Part]]:
+    """Every stretch with its part, in any order."""
+    from cann_plan.planner.workers import cores, spread
 
-
-def _closest(found: Found, block: Strategies, result: Evaluation) -> None:
-    short = np.flatnonzero(result.reason == DOES_NOT_FIT)
-    if short.shape[0]:
-        row = short[np.argmin(result.device_bytes[short])]
-        if result.device_bytes[row] < found.closest_bytes:
-            found.closest_bytes = float(result.device_bytes[row])
-            found.closest = block.take(np.array([row]))
+    count = min(workers if workers is not None else cores(), len(spans))
+    if count > 1 and (workers is not None or len(question.space) >= WORTH_WORKERS):
+        return spread(question.part, spans, count)
+    return ((span, question.part(*span)) for span in spans)

@@ -89,7 +89,7 @@ def _try(loaded: LoadedPlan, nodes: int) -> tuple[Job, Strategies, bool] | None:
         from cann_plan.planner.evaluate import evaluate
 
         return job, job.strategies, bool(evaluate(job.problem, job.strategies).feasible[0])
-    found = best_layout(job, loaded)
+    job, found = best_layout(job, loaded)
     strategies = found.best[0] if found.best else found.closest
     return None if strategies is None else (job, strategies, bool(found.best))
 

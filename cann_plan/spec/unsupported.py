@@ -35,7 +35,7 @@ UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
     Unsupported("parallel.schedule", "the ZB-V schedule", "zb-v"),
     Unsupported("parallel.schedule", "the DualPipe schedule", "dualpipe"),
     Unsupported("parallel.schedule", "the DualPipeV schedule", "dualpipe-v"),
-    Unsupported("search", "restrictions of the layout search"),
+    Unsupported("search.offload", "shares of optimizer states off the device as an axis of the search"),
     Unsupported("parallel.tensor_grid", "two-dimensional tensor parallelism"),
     Unsupported("parallel.recompute.other_layers", "selective recomputation beside whole layers"),
     Unsupported("software.moe.zero_memory", "zero-memory experts"),

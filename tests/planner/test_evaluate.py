@@ -72,7 +72,7 @@ def test_step_is_at_least_the_executed_flops_over_the_peak() -> None:
 
 def test_the_winner_of_a_search_estimates_to_the_same_bits() -> None:
     the_job = job("llama-2-70b", "atlas-900-a2", 8)
-    found = search(the_job.problem, strategy_space(the_job.problem, {}), top=3)
+    found = search(strategy_space(the_job.problem, {}), top=3)
     for strategies, step in zip(found.best, found.steps, strict=True):
         document = estimate_document(the_job, strategies, [])
         assert document["time"]["step_s"] == step
@@ -81,7 +81,7 @@ def test_the_winner_of_a_search_estimates_to_the_same_bits() -> None:
 def test_search_counts_every_strategy_once() -> None:
     the_job = job("llama-3-8b", "dgx-h100", 2)
     space = strategy_space(the_job.problem, {})
-    found = search(the_job.problem, space)
+    found = search(space)
     assert found.evaluated == len(space)
     assert found.feasible + sum(found.infeasible.values()) == len(space)
 
@@ -89,7 +89,7 @@ def test_search_counts_every_strategy_once() -> None:
 def test_stage_parts_sum_to_device_memory_and_the_peak_is_the_largest_stage() -> None:
     the_job = job("llama-2-70b", "atlas-900-a2", 8)
     space = strategy_space(the_job.problem, {})
-    found = search(the_job.problem, space, top=1)
+    found = search(space, top=1)
     memory = estimate_document(the_job, found.best[0], [])["memory"]
     for stage in memory["stages"]:
         parts = sum(stage[f"{name}_gib"] for name in PARTS)  # type: ignore[literal-required]
