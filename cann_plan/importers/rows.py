@@ -17,7 +17,8 @@ MAX_BYTES: Final = 2**24
 TOP_LEVEL: Final = frozenset({
     "id", "source", "task", "device", "hardware", "devices", "devices_per_node", "network", "stack", "framework",
     "model", "parallel", "measured", "flops_formula", "tier", "unstated", "derived", "filled", "anomaly", "corrected",
-    "note", "notes", "memory_note", "join_check", "excluded_from_clean",
+    "note", "notes", "memory_note", "join_check", "excluded_from_clean", "plan", "kind", "assumed", "recompute_search",
+    "memory_limit_bytes",
 })  # fmt: skip
 # Keys of plans and of common launch arguments, accepted for those of rows.
 ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -206,7 +207,7 @@ def _problems(node: Node, index: int) -> list[Problem]:
     for section in SECTIONS:
         child = node.get(section)
         if child is None or child.value is None:
-            if section != "parallel":
+            if section != "parallel" and not (section == "model" and "plan" in node.mapping):
                 problems.append(problem_at(node.mark, f"{identity.value}.{section}", "is missing", "a mapping"))
         elif child.mapping is None:
             problems.append(problem_at(child.mark, f"{identity.value}.{section}", "is not a mapping", "a mapping"))

@@ -12,6 +12,7 @@ from cann_plan.importers.rows_model import model_section
 from cann_plan.importers.rows_parallel import layer_split, layout, virtual_pipeline
 from cann_plan.importers.rows_recompute import Recompute, recompute_section
 from cann_plan.importers.rows_software import memory_section, offload_section, software_section, training_section
+from cann_plan.importers.rows_with_plan import devices_of, is_plan_row, plan_of
 
 MemoryKind = Literal["allocated", "reserved", "device"]
 LONG_SEQUENCE: Final = 16384
@@ -59,6 +60,8 @@ def import_row(row: MeasuredRow) -> ImportedRow:
         RowSkippedError: nothing to compare, or something a plan needs is missing.
         SpecError: a value of the wrong type, located.
     """
+    if is_plan_row(row):
+        return _with_plan(row)
     top, model, parallel = Fields(row), Fields(row, "model"), Fields(row, "parallel")
     figures = Fields(row, "measured")
     cluster, remarks = cluster_section(top)
@@ -105,6 +108,25 @@ def import_row(row: MeasuredRow) -> ImportedRow:
                          top.text("memory_note") or "", str(stack_word))  # fmt: skip
     kind = _kind(description, str(training["task"]), sequence)
     return ImportedRow(row, plan, recompute, measured, tuple(remarks), device, stack_word or "unknown", kind)
+
+
+def _with_plan(row: MeasuredRow) -> ImportedRow:
+    """A row that states its plan."""
+    top, figures = Fields(row), Fields(row, "measured")
+    plan, recompute, remarks = plan_of(row)
+    training = plan["training"]
+    step, rate, samples = (figures.number(k) for k in ("step_time_s", "tokens_per_s_per_device", "samples_per_s"))
+    stack = top.text("stack") or "unknown"
+    batch, sequence = int(training["global_batch_size"]), int(training["sequence_length"])
+    measured = _measured(
+        figures, step, rate, samples, batch, sequence, devices_of(plan), top.text("memory_note") or "", stack
+    )
+    model = plan.get("model")
+    kind = top.text("kind") or _kind(model if isinstance(model, dict) else {}, str(training.get("task")), sequence)
+    device = top.text("device")
+    if device is None:
+        raise RowSkippedError("device is not stated")
+    return ImportedRow(row, plan, recompute, measured, remarks, device, stack, kind)
 
 
 def _measured(
