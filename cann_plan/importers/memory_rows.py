@@ -119,6 +119,7 @@ def _by_fields(row: dict[str, Any]) -> MemoryRow:
         parallel.pop("num_layer_list")
     if "tp-2d" in flags:
         raise RowSkippedError("two-dimensional tensor parallelism")
+    source["measured"] = {"peak_memory_gib": max(high for _, high in row["measured"]["rank_mem_mib"].values()) / 1024.0}
     imported = import_row(_measured_row(source))
     plan = imported.plan
     remarks = [f"{r.path} = {r.value}: {r.source}" for r in imported.remarks]
