@@ -71,8 +71,9 @@ def _flush() -> None:
     # A reader such as `head` may be gone by now; Python would complain about it while shutting down.
     for stream in (sys.stdout, sys.stderr):
         try:
-            stream.flush()
-        except BrokenPipeError:
+            if stream is not None:
+                stream.flush()
+        except OSError:  # the reader is gone, or the disk is full, which has been said already
             with contextlib.suppress(OSError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 

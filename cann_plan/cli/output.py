@@ -43,6 +43,8 @@ def screen_for(output: Path | None) -> Screen:
     """The terminal behind standard output; a plain page of 100 columns for a pipe or a file."""
     if output is not None:
         return Screen(width=_PIPE_WIDTH)
+    if sys.stdout is None:
+        return Screen(width=_PIPE_WIDTH)
     terminal = sys.stdout.isatty()
     width = shutil.get_terminal_size((_PIPE_WIDTH, 50)).columns if terminal else _columns() or _PIPE_WIDTH
     colour = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
@@ -70,7 +72,7 @@ def write_text(text: str, output: Path | None) -> None:
             _write_stdout(text)
         except OSError as error:
             if not is_broken_pipe(error):
-                raise
+                raise InputError(f"cannot write standard output: {error.strerror or error}") from error
         return
     try:
         _replace(text, output)
@@ -79,6 +81,8 @@ def write_text(text: str, output: Path | None) -> None:
 
 
 def _write_stdout(text: str) -> None:
+    if sys.stdout is None:  # closed by the caller: cann-plan ... >&-
+        raise InputError("cannot write standard output: it is closed")
     if not is_unicode(sys.stdout.encoding):
         with contextlib.suppress(AttributeError, ValueError):
             sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]

@@ -1,6 +1,8 @@
 """Numbers for people: three or four significant digits, a unit always, GiB (2^30) never mixed with GB (10^9)."""
 
+import json
 import math
+import re
 from collections.abc import Callable
 
 UNKNOWN = "unknown"
@@ -65,14 +67,16 @@ def gib_number(value: float | None) -> str:
 
 
 def days(value: float | None) -> str:
-    """A duration given in days, shown in days, hours or minutes."""
+    """A duration given in days, shown in days, hours, minutes or seconds."""
     if value is None:
         return UNKNOWN
     if abs(value) >= 0.9995 or value == 0:
         return f"{plain(float(value))} days"
     if abs(value) * 24 >= 0.9995:
         return f"{plain(value * 24)} hours"
-    return f"{plain(value * 1440)} minutes"
+    if abs(value) * 1440 >= 0.9995:
+        return f"{plain(value * 1440)} minutes"
+    return seconds(value * 86_400)
 
 
 def percent(value: float | None) -> str:
@@ -145,6 +149,17 @@ def value_text(value: object) -> str:
     if isinstance(value, list | tuple):
         return "[" + ", ".join(value_text(item) for item in value) + "]"
     return str(value)
+
+
+def argument_text(value: object) -> str:
+    """A plan value as a shell takes it after `--set path=`."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if value is None or isinstance(value, int | float):
+        return "null" if value is None else str(value)
+    if isinstance(value, str) and re.fullmatch(r"[\w.-]+", value, re.ASCII):
+        return value
+    return "'" + json.dumps(value) + "'"
 
 
 FORMATS: dict[str, Callable[[object], str]] = {

@@ -48,7 +48,7 @@ def write(view: View, screen: Screen) -> str:
         if index:
             console.print()
         for part in _parts(block, console.width, screen):
-            console.print(part)
+            console.print(part, soft_wrap=isinstance(block, Source))
     text = "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
     return text if screen.unicode else glyphs.to_ascii(text)
 
@@ -61,7 +61,7 @@ def _parts(block: Block, width: int, screen: Screen) -> list[RenderableType]:
             return [_heading(block.title), _bars(block, width, screen), *_footnotes(block.footnotes)]
         case Table():
             title = [_heading(block.title)] if block.title else []
-            return [*title, _table(block), *_footnotes(block.footnotes)]
+            return [*title, _table(block, width), *_footnotes(block.footnotes)]
         case Notes():
             return [_heading(block.title, block.tone), *(_item(item) for item in block.items)]
         case Source():
@@ -118,18 +118,37 @@ def _bars(block: Bars, width: int, screen: Screen) -> RichTable:
     return grid
 
 
-def _table(block: Table) -> RichTable:
-    table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold", padding=(0, 1))
-    for column in block.columns:
-        table.add_column(Text(column.header), justify="right" if column.is_number else "left", overflow="fold")
-    for index, row in enumerate(block.rows):
-        tone = block.tones[index] if index < len(block.tones) else "plain"
-        cells = [
-            Text("" if value is None and column.kind == "text" else FORMATS[column.kind](value))
+def _table(block: Table, width: int) -> RichTable:
+    rows = [
+        [
+            "" if value is None and column.kind == "text" else FORMATS[column.kind](value)
             for column, value in zip(block.columns, row, strict=True)
         ]
-        table.add_row(*cells, style=_STYLES[tone])
+        for row in block.rows
+    ]
+    table = RichTable(
+        box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold", padding=_padding(block, rows, width)
+    )
+    for column in block.columns:
+        table.add_column(Text(column.header), justify="right" if column.is_number else "left", overflow="fold")
+    for index, row in enumerate(rows):
+        tone = block.tones[index] if index < len(block.tones) else "plain"
+        table.add_row(*map(Text, row), style=_STYLES[tone])
     return table
+
+
+def _padding(block: Table, rows: Sequence[Sequence[str]], width: int) -> tuple[int, int, int, int]:
+    """Columns stand three apart; two or one where a word would break otherwise."""
+    words = sum(
+        max(
+            len(word)
+            for text in (column.header, *cells)
+            for word in ([text] if column.is_number and text is not column.header else text.split() or [""])
+        )
+        for column, *cells in zip(block.columns, *rows, strict=True)
+    )
+    gaps = len(block.columns) - 1
+    return (0, 1, 0, 1) if words + 3 * gaps <= width else (0, 1, 0, 0) if words + 2 * gaps <= width else (0, 0, 0, 0)
 
 
 def _item(text: str) -> RichTable:

@@ -114,6 +114,25 @@ def test_a_file_that_cannot_be_written_is_exit_2(call: Run) -> None:
     assert done.stderr == "no/such/folder/out.json: cannot write: No such file or directory\n"
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_standard_output_that_cannot_be_written_is_exit_2(tmp_path: Path) -> None:
+    for redirect, why in ((">/dev/full", "No space left on device"), (">&-", "it is closed")):
+        done = subprocess.run(
+            ["/bin/sh", "-c", f'"$@" {redirect}', "sh", *COMMAND, *LIST],
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment(),
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (2, f"error: cannot write standard output: {why}\n")
+
+
+def test_a_preset_on_a_pipe_is_its_file(run: Run) -> None:
+    shown = run("presets", "show", "clusters/atlas-900-a2")
+    path = run("presets", "path", "clusters/atlas-900-a2").stdout.strip()
+    assert shown.stdout.splitlines() == [line.rstrip() for line in Path(path).read_text("utf-8").splitlines()]
+
+
 def test_output_may_be_a_device(run: Run) -> None:
     assert run(*LIST, "--output", "/dev/stdout").stdout == run(*LIST).stdout
 
@@ -144,6 +163,7 @@ def test_interrupting_is_exit_130_and_silent(tmp_path: Path) -> None:
             stderr=subprocess.PIPE,
             text=True,
             env=environment(),
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # ignored in background jobs
         ) as process,
         pipe.open("w"),
     ):  # returns once the command has opened its plan and waits for the text

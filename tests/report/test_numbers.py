@@ -1,8 +1,10 @@
 """Numbers shown to people: significant digits, units, and no silent zero for something small."""
 
 import math
+import shlex
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -55,6 +57,13 @@ def test_days_become_hours_and_minutes() -> None:
     assert numbers.days(43.21) == "43.2 days"
     assert numbers.days(0.5) == "12.0 hours"
     assert numbers.days(0.01) == "14.4 minutes"
+    assert numbers.days(0.0001) == "8.64 s"
+
+
+@pytest.mark.parametrize("value", [True, None, 12_000, 0.5, "full", "1f1b", {"policy": "full", "layers": 5}, [1, 2]])
+def test_an_argument_reads_back_through_a_shell_and_yaml(value: object) -> None:
+    [word] = shlex.split(numbers.argument_text(value))
+    assert yaml.safe_load(word) == value
 
 
 def test_percent_and_signs() -> None:

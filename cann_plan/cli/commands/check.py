@@ -65,5 +65,6 @@ def command(
         write_text(junit(result), output)
     else:
         emit(result, format_, output, quiet=quiet)
-    report(problems, as_json=format_ == CheckFormat.JSON)
+    if problems:
+        report(problems, as_json=format_ == CheckFormat.JSON)
     return exit_code(result)

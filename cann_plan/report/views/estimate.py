@@ -245,7 +245,7 @@ def warning_text(item: Mapping[str, Any]) -> str:
 
 def recommendation_text(item: Mapping[str, Any]) -> str:
     """`path=value: what it changes; why`."""
-    change = " ".join(f"{path}={numbers.value_text(value)}" for path, value in item["set"].items())
+    change = " ".join(f"{path}={numbers.argument_text(value)}" for path, value in item["set"].items())
     effects = []
     if item["delta_gib"] is not None:
         effects.append(numbers.signed(numbers.gib, item["delta_gib"]))

@@ -29,7 +29,9 @@ def view(document: Mapping[str, Any], detail: Detail) -> View:
     )
     if best:
         first = best[0]["estimate"]
-        changes = " ".join(f"--set {path}={_argument(value)}" for path, value in best[0]["overrides"].items())
+        changes = " ".join(
+            f"--set {path}={numbers.argument_text(value)}" for path, value in best[0]["overrides"].items()
+        )
         headline = (
             f"{numbers.seconds(first['time']['step_s'])} per step, MFU {numbers.percent(first['time']['mfu'])}, "
             f"{numbers.gib(first['memory']['headroom_gib'])} free"
@@ -58,14 +60,6 @@ def _row(rank: int, candidate: Mapping[str, Any]) -> list[object]:
         memory["peak_gib"],
         memory["headroom_gib"],
     ]
-
-
-def _argument(value: object) -> str:
-    if isinstance(value, Mapping | list | tuple | str) and not (isinstance(value, str) and value.isidentifier()):
-        import json
-
-        return "'" + json.dumps(value) + "'"
-    return "true" if value is True else "false" if value is False else str(value)
 
 
 def _reasons(infeasible: Mapping[str, int]) -> Bars:

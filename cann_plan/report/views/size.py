@@ -39,7 +39,8 @@ def view(document: Mapping[str, Any], detail: Detail) -> View:
             ]
         if binds:
             lines.append(f"The limit that binds: {binds.replace('_', ' ')}")
-        nodes = f" ({document['nodes']:,} nodes)" if document["nodes"] is not None else ""
+        count = document["nodes"]
+        nodes = f" ({count:,} {'node' if count == 1 else 'nodes'})" if count is not None else ""
         answer = Verdict("size", "good", f"{devices:,} DEVICES{nodes} are enough", lines)
     records = Table("Sizes", _COLUMNS, rows, tones)
     blocks: list[Block] = [answer] if detail.brief or not rows else [answer, records]
