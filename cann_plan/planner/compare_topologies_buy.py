@@ -12,7 +12,7 @@ from cann_plan.network.topology.fabric import Fabric
 from cann_plan.network.topology.price import price_of
 from cann_plan.network.topology.table import TopologyTable
 from cann_plan.planner.assumptions import PlanError
-from cann_plan.planner.compare_topologies_rows import TIE, Contest, Entry, Ranking
+from cann_plan.planner.compare_topologies_rows import TIE, Contest, Entry, Ranking, rounded
 from cann_plan.planner.contract_topologies import Buy, Flip
 from cann_plan.planner.evaluate import evaluate
 from cann_plan.planner.topology_network import ScaleOut, fabric_for, own_table, topology_table
@@ -54,7 +54,7 @@ def buy_of(contest: Contest, ranking: Ranking, *, flips: bool) -> Buy | None:
 def _worth(entry: Entry) -> float:
     """Price, or ports and cables where prices are unknown."""
     if entry.price.amount is not None:
-        return entry.price.amount
+        return rounded(entry.price.amount)
     return float(entry.fabric.parts.switch_ports + entry.fabric.parts.cable_count)
 
 
@@ -162,7 +162,7 @@ def _try(
     if not np.isfinite(step):
         return None
     total = price_of(fabric.parts, cut.level.bandwidth * cut.per_node, contest.prices)
-    worth = total.amount
+    worth = None if total.amount is None else rounded(total.amount)
     if worth is None:
         worth = float(fabric.parts.switch_ports + fabric.parts.cable_count)
     return Tried(fabric.name, step, worth)

@@ -178,9 +178,14 @@ def _ranked(entries: list[Entry], name: str) -> list[Entry]:
         limit = seconds(left[0]) * (1.0 + TIE)
         equal = [entry for entry in left if seconds(entry) <= limit]
         left = left[len(equal) :]
-        equal.sort(key=lambda e: float("inf") if e.price.amount is None else e.price.amount)
+        equal.sort(key=lambda e: float("inf") if e.price.amount is None else rounded(e.price.amount))
         result += equal
     return result
+
+
+def rounded(price: float) -> float:
+    """A price to six digits, so that prices made equal count as equal."""
+    return float(f"{price:.6g}")
 
 
 def days_of(job: Job, step: float, evaluation: Evaluation) -> float | None:

@@ -8,6 +8,9 @@ import typer
 
 from cann_plan.cli import options
 
+LEAST_RATE = 1e6
+"""Bytes/s below which an injection is taken for a number whose unit was forgotten."""
+
 
 class Equal(StrEnum):
     """What all networks have in common."""
@@ -68,7 +71,7 @@ def command(
     explain: Annotated[bool, typer.Option("--explain", help="Show parts, routing, collectives, assumptions.")] = False,
     quiet: options.Quiet = False,
 ) -> int:
-    """Compare scale-out networks for a plan: step time, days, cost, hottest link.
+    """Compare scale-out networks for a plan.
 
     Only the network between servers is replaced. Each network runs the plan with its layout held and with the best
     layout for it; steps within 1% count as equal and the cheaper network comes first.
@@ -87,8 +90,8 @@ def command(
             rate = parse(injection, Dimension.BANDWIDTH)
         except UnitError as error:
             raise InputError(f"--injection: {error.message}", allowed=error.allowed) from error
-        if rate <= 0.0:
-            raise InputError("--injection: must be positive", allowed="for example 400 Gbit/s")
+        if rate < LEAST_RATE:
+            raise InputError(f"--injection: {injection} is below 1 MB/s", allowed="a rate with its unit, 400 Gbit/s")
     chosen = topologies_of(topologies)
     overrides = [*(default_overrides(devices) if plan is None else []), *(set_ or [])]
     with progress("comparing networks", quiet=quiet) as done:

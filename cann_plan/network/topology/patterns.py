@@ -17,10 +17,12 @@ class ServerGroups:
     """The servers of every communication group that is active at once.
 
     `members` (groups, size): servers in rank order. Sibling groups on the same servers (one per device of a server)
-    are listed once, so that every server sends one unit in all.
+    are listed once; `weight` (groups,): their share of the devices of a server, so that no server sends more than one
+    unit in all.
     """
 
     members: IntArray
+    weight: FloatArray
 
     @property
     def size(self) -> int:
@@ -31,12 +33,11 @@ class ServerGroups:
 def server_groups(group: Group, nodes: int, per_node: int) -> ServerGroups | None:
     """Servers of the groups {base + i stride + j outer_stride}; None where no group leaves a server.
 
-    Groups that share servers unequally are listed once per device; those of another size than the first group that
-    leaves a server are cut or repeat their last server.
+    Groups that servers cut unequally each count by the devices they use; shorter ones repeat their last server.
     """
     plain = _aligned(group, nodes, per_node)
     if plain is not None:
-        return ServerGroups(plain) if plain.shape[1] > 1 else None
+        return ServerGroups(plain, np.ones(plain.shape[0])) if plain.shape[1] > 1 else None
     ranks = np.arange(nodes * per_node)
     offsets = (
         np.arange(group.outer_size)[:, None] * group.outer_stride + np.arange(group.size)[None, :] * group.stride
@@ -44,12 +45,18 @@ def server_groups(group: Group, nodes: int, per_node: int) -> ServerGroups | Non
     first = ((ranks // group.stride) % group.size == 0) & ((ranks // group.outer_stride) % group.outer_size == 0)
     first &= ranks + offsets[-1] < ranks.shape[0]
     servers = (ranks[first][:, None] + offsets[None, :]) // per_node
-    rows = {tuple(dict.fromkeys(row)) for row in servers.tolist()}
+    rows: dict[tuple[int, ...], float] = {}
+    for row in servers.tolist():
+        visited = tuple(dict.fromkeys(row))
+        rows[visited] = rows.get(visited, 0.0) + len(row) / len(visited) / per_node
     wide = sorted(row for row in rows if len(row) > 1)
     if not wide:
         return None
     size = max(len(row) for row in wide)
-    return ServerGroups(np.array([row + row[-1:] * (size - len(row)) for row in wide], dtype=np.int64))
+    members = np.array([row + row[-1:] * (size - len(row)) for row in wide], dtype=np.int64)
+    weight = np.array([rows[row] for row in wide])
+    busiest = np.bincount(members.reshape(-1), weights=np.repeat(weight, size)).max()
+    return ServerGroups(members, weight / max(1.0, float(busiest)))
 
 
 def _aligned(group: Group, nodes: int, per_node: int) -> IntArray | None:
@@ -81,29 +88,34 @@ def _aligned(group: Group, nodes: int, per_node: int) -> IntArray | None:
 
 def ring(groups: ServerGroups, place: IntArray, endpoints: int) -> Flows:
     """Every member to the next, the last to the first."""
+    return _shifted(groups, place, endpoints, 1)
+
+
+def _shifted(groups: ServerGroups, place: IntArray, endpoints: int, distance: int) -> Flows:
+    """Every member to the one `distance` further on, round the end."""
     members = groups.members
-    return Flows.of(endpoints, place[members].reshape(-1), place[np.roll(members, -1, axis=1)].reshape(-1))
+    target = np.roll(members, -distance, axis=1)
+    weight = np.repeat(groups.weight, members.shape[1])
+    return Flows.of(endpoints, place[members].reshape(-1), place[target].reshape(-1), weight)
 
 
 def chain(groups: ServerGroups, place: IntArray, endpoints: int) -> Flows:
     """Every member but the last to the next: messages between pipeline stages."""
     members = groups.members
-    return Flows.of(endpoints, place[members[:, :-1]].reshape(-1), place[members[:, 1:]].reshape(-1))
+    weight = np.repeat(groups.weight, members.shape[1] - 1)
+    return Flows.of(endpoints, place[members[:, :-1]].reshape(-1), place[members[:, 1:]].reshape(-1), weight)
 
 
 def all_to_all(groups: ServerGroups, place: IntArray, endpoints: int) -> Traffic:
     """Every member to every other, one unit sent by each."""
     members = place[groups.members]
-    weight = 1.0 / max(1, groups.size - 1)
+    share = 1.0 / max(1, groups.size - 1)
     once = int(np.bincount(members.reshape(-1)).max()) == 1
-    if once and groups.size > _FEW_PEERS:
-        return Groups.of(endpoints, members, weight)
+    if once and groups.size > _FEW_PEERS and bool((groups.weight == groups.weight[0]).all()):
+        return Groups.of(endpoints, members, share * float(groups.weight[0]))
     one, other = np.nonzero(~np.eye(groups.size, dtype=bool))
-    flows = Flows.of(endpoints, members[:, one].reshape(-1), members[:, other].reshape(-1), weight)
-    if once:
-        return flows
-    sent = flows.sent(np.arange(endpoints), endpoints)
-    return Flows(endpoints, flows.source, flows.destination, flows.weight / max(1.0, float(sent.max())))
+    weight = share * np.repeat(groups.weight, one.shape[0])
+    return Flows.of(endpoints, members[:, one].reshape(-1), members[:, other].reshape(-1), weight)
 
 
 def doubling(groups: ServerGroups, place: IntArray, endpoints: int) -> list[tuple[Flows, float]]:
@@ -112,18 +124,10 @@ def doubling(groups: ServerGroups, place: IntArray, endpoints: int) -> list[tupl
     Half of the bytes go to the nearest partner, half as many to each partner twice as far (HCCL NHR keeps its largest
     transfers between close ranks; halving-doubling with the distance doubled).
     """
-    members = groups.members
     steps = min(_MOST_DISTANCES, max(1, int(groups.size - 1).bit_length()))
     shares = [0.5**step for step in range(1, steps + 1)]
     total = sum(shares)
     result = []
     for step, part in enumerate(shares):
-        target = np.roll(members, -(1 << step), axis=1)
-        flows = Flows.of(endpoints, place[members].reshape(-1), place[target].reshape(-1))
-        result.append((flows, part / total))
+        result.append((_shifted(groups, place, endpoints, 1 << step), part / total))
     return result
-
-
-def farthest(traffic_hops: IntArray | FloatArray) -> int:
-    """Most links any flow crosses; 0 without flows."""
-    return int(traffic_hops.max()) if traffic_hops.size else 0

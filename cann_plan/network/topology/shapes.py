@@ -78,15 +78,21 @@ def rail_tree(nodes: int, rails: int, radix: int) -> tuple[FatTree, Components]:
 
 
 def dragonfly(nodes: int, lanes: int, radix: int) -> Dragonfly:
-    """Balanced dragonfly (a = 2p = 2h, p + a - 1 + h <= radix) with as many groups as needed."""
+    """Balanced dragonfly (a = 2p = 2h, p + a - 1 + h <= radix) with as many groups as needed.
+
+    Where one endpoint has more ports than p, a = 2h of what the radix leaves. Raises ValueError where it leaves none.
+    """
     ports = max(lanes, (radix + 1) // 4 // lanes * lanes)
     terminals = ports // lanes
-    routers = 2 * ports
+    outward = min(ports, (radix - ports + 1) // 3)  # h
+    routers = 2 * outward
+    if outward < 1:
+        raise ValueError(f"a switch of {radix} ports cannot hold an endpoint of {lanes} ports and links to others")
     if nodes <= terminals * routers:
         routers = -(-nodes // terminals)
         return Dragonfly(terminals, routers, 0, 1, lanes, 1.0 / lanes)
     groups = -(-nodes // (terminals * routers))
-    return Dragonfly(terminals, routers, ports, groups, lanes, 1.0 / lanes)
+    return Dragonfly(terminals, routers, outward, groups, lanes, 1.0 / lanes)
 
 
 def dragonfly_plus(nodes: int, lanes: int, radix: int) -> DragonflyPlus:

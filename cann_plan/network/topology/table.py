@@ -19,7 +19,7 @@ from cann_plan.network.layout import GroupLayout
 from cann_plan.network.levels import Level, Network
 from cann_plan.network.library import CommunicationOptions, default_efficiency, envelope
 from cann_plan.network.links import LinkUse, link_uses
-from cann_plan.network.nccl import nccl_rows
+from cann_plan.network.nccl import NODE_CLASS_BANDWIDTH, nccl_rows
 from cann_plan.network.nccl_constants import nccl_constants
 from cann_plan.network.table import CommunicationTable, _Entry
 from cann_plan.network.topology import patterns
@@ -35,8 +35,6 @@ HOP_LATENCY = 0.5e-6
 network/README.md)."""
 
 _GATHERS = ("all_reduce", "all_gather", "reduce_scatter")
-_STEPWISE = ("ring", "pipeline")
-"""Algorithms whose steps between servers can follow another order; HCCL's pipeline overlaps them with those inside."""
 _RECURSIVE = (
     "nhr", "nb", "halving_doubling", "recursive_doubling", "double_tree", "tree", "bruck", "in_network",
 )  # fmt: skip
@@ -181,7 +179,7 @@ class TopologyTable(CommunicationTable):
         if group not in self._servers:
             servers = patterns.server_groups(group, self.fabric.nodes, self.fabric.per_node)
             if servers is not None and not group.concurrent:
-                servers = patterns.ServerGroups(servers.members[:1])
+                servers = patterns.ServerGroups(servers.members[:1], servers.weight[:1] / self.fabric.per_node)
             self._servers[group] = servers
         return self._servers[group]
 
@@ -287,7 +285,7 @@ class TopologyTable(CommunicationTable):
         if found is None:
             return []
         rows = self._library(self._changed(uses, *found), layout, operation, "best")
-        return [replace(row, algorithm="direct") for row in rows if row.algorithm in _STEPWISE]
+        return [replace(row, algorithm="direct") for row in rows if _pattern_of(row) == "ring"]
 
     def _axis_rows(self, uses: tuple[LinkUse, ...], layout: GroupLayout, operation: str, group: Group) -> list[Row]:
         """Rings or meshes along all axes at once, phase after phase where pods are joined."""
@@ -300,7 +298,7 @@ class TopologyTable(CommunicationTable):
         fan = steps + 1  # a ring of as many steps; its share (fan-1)/fan is put right in the rate
         rate = last.rate * (last.fan - 1) / last.fan / _needed(phases)
         ranks = layout.below[last.index] * fan
-        if self.network.library == "hccl":
+        if self.network.library == "hccl" and last.level.bandwidth <= NODE_CLASS_BANDWIDTH:
             rate *= steps / fan / ((last.fan - 1) / last.fan)
         else:
             rate *= (ranks - 1) / ranks / ((layout.ranks - 1) / layout.ranks)
@@ -309,7 +307,7 @@ class TopologyTable(CommunicationTable):
         rows = self._library((*uses[:-1], changed), replace(layout, ranks=ranks), operation, "best")
         meshes = any(axis.steps == 1 and axis.extent > 2 for axis in axes)
         name = "axis_meshes" if meshes else "axis_rings"
-        return [replace(row, algorithm=name) for row in rows if row.algorithm in _STEPWISE]
+        return [replace(row, algorithm=name) for row in rows if _pattern_of(row) == "ring"]
 
     def _library(self, uses: tuple[LinkUse, ...], layout: GroupLayout, operation: str, algorithm: str) -> list[Row]:
         """The library's rows on given levels; `algorithm` as in `CommunicationOptions`."""

@@ -47,6 +47,26 @@ def test_what_is_wrong_with_a_description(what, words):
         build_fabric(what, 16, 8)
 
 
+@pytest.mark.parametrize("per_node", [4, 8, 16, 32])
+@pytest.mark.parametrize("name", ["fat-tree", "rail-optimised", "dragonfly", "hyperx"])
+def test_switches_stay_within_their_radix(name, per_node):
+    for nodes in (16, 128, 1024):
+        try:
+            fabric = build_fabric(name, nodes, per_node)
+        except ValueError as error:
+            assert per_node == 32  # half of a switch's ports
+            assert "64 ports" in str(error)  # noqa: PT017
+            continue
+        assert max(fabric.parts.switches) <= 64
+
+
+def test_an_endpoint_wider_than_a_switch_needs_rails():
+    for name in ("fat-tree", "dragonfly", "hyperx", "super-pod"):
+        with pytest.raises(ValueError, match="64 ports"):
+            build_fabric(name, 64, 72)
+    assert build_fabric("rail-only", 64, 72).planes == 72
+
+
 def test_any_composition():
     inner = {"family": "full-mesh-3d", "shape": [2, 2, 2]}
     fabric = build_fabric(
