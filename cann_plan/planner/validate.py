@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from cann_plan.importers.rows import MeasuredRow, RowSkippedError, read_rows
 from cann_plan.importers.rows_plan import ImportedRow, import_row
 from cann_plan.planner.contract import SkippedRow, ValidateDocument, ValidatedRow
+from cann_plan.planner.validate_memory import is_memory_file, validated_rows
 from cann_plan.planner.validate_rows import Prediction, predict, prepare_row
 from cann_plan.planner.validate_statistics import NO_ROWS, by_group, statistics
 from cann_plan.spec.errors import Problem, SpecError
@@ -35,7 +36,10 @@ def validate(
     Raises:
         SpecError: a file cannot be read, or values of the wrong type, located.
     """
-    wanted = [row for row in load_rows(rows) if selected(row, tier, device, stack)]
+    sources = list(rows)
+    baselines = [source for source in sources if not isinstance(source, MeasuredRow) and is_memory_file(source)]
+    runs = [source for source in sources if source not in baselines]
+    wanted = [row for row in load_rows(runs) if selected(row, tier, device, stack)]
     done: list[Prediction] = []
     skipped: list[SkippedRow] = []
     problems: list[Problem] = []
@@ -52,7 +56,7 @@ def validate(
             on_progress(index + 1, len(wanted))
     if problems:
         raise SpecError(problems)
-    return document(done, skipped)
+    return document(done, skipped, baselines)
 
 
 def load_rows(sources: Iterable[str | Path | MeasuredRow]) -> list[MeasuredRow]:
@@ -93,8 +97,10 @@ def read_exclusions(source: str | Path) -> dict[str, str]:
     }
 
 
-def document(predictions: list[Prediction], skipped: list[SkippedRow]) -> ValidateDocument:
-    """The JSON document of `cann-plan validate`."""
+def document(
+    predictions: list[Prediction], skipped: list[SkippedRow], baselines: Sequence[str | Path] = ()
+) -> ValidateDocument:
+    """The JSON document of `cann-plan validate`; `baselines`: files of memory figures by rank."""
     rows = [_row(item) for item in predictions]
     errors = [
         (_groups(item.row), quantity, error)
@@ -102,6 +108,11 @@ def document(predictions: list[Prediction], skipped: list[SkippedRow]) -> Valida
         for quantity, error in row["error"].items()
         if error is not None
     ]
+    for source in baselines:
+        more, found, left = validated_rows(source)
+        rows += more
+        errors += found
+        skipped = [*skipped, *left]
     overall = {
         name: statistics([error for _, quantity, error in errors if quantity == name])
         for name in ("step_time", "memory")

@@ -8,13 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from cann_plan.importers.memory_rows import MemoryRow, all_memory_rows, memory_row
+from cann_plan.importers.memory_rows import MemoryRow, all_memory_rows, memory_row, read_memory_rows
 from cann_plan.importers.rows import RowSkippedError
 from cann_plan.planner.constraints import EXPLAIN, REASONS, broken_constraint
+from cann_plan.planner.contract import SkippedRow, ValidatedRow
 from cann_plan.planner.evaluate import stage_memory
 from cann_plan.planner.prepare import prepare
 from cann_plan.planner.validate_statistics import statistics
 from cann_plan.records import dataclass
+from cann_plan.spec.document import STDIN
 from cann_plan.spec.errors import SpecError
 from cann_plan.spec.resolve import load_plan
 
@@ -80,6 +82,44 @@ def compare_memory(row: MemoryRow) -> list[MemoryComparison]:
             )
         )  # fmt: skip
     return results
+
+
+def is_memory_file(source: str | Path) -> bool:
+    """Whether a file holds memory baselines of a test suite (launch arguments, or figures by rank)."""
+    if str(source) == STDIN or not Path(source).is_file():
+        return False
+    try:
+        rows = read_memory_rows(source)
+    except (OSError, SpecError, UnicodeDecodeError):
+        return False
+    return any("args" in row or "rank_mem_mib" in (row.get("measured") or {}) for row in rows)
+
+
+def validated_rows(
+    source: str | Path,
+) -> tuple[list[ValidatedRow], list[tuple[tuple[str, ...], str, float]], list[SkippedRow]]:
+    """A file of baselines as rows of `validate`: (rows, errors by group and quantity, skipped rows)."""
+    found = validate_memory([source])
+    groups = (f"file={Path(source).stem}",)
+    rows: dict[str, ValidatedRow] = {}
+    errors: list[tuple[tuple[str, ...], str, float]] = []
+    for item in found["rows"]:
+        row = rows.setdefault(
+            item["id"],
+            {
+                "id": item["id"],
+                "predicted": {"step_time": None},
+                "measured": {"step_time": None, "memory_quantity": "allocated"},
+                "error": {"step_time": None, "memory": None},
+                "assumptions": item["assumptions"],
+            },
+        )
+        quantity = "memory" if item["quantity"] == "peak" else "static"
+        row["predicted"][quantity], row["measured"][quantity] = item["predicted_gib"], item["measured_gib"]
+        if item["judged"]:
+            row["error"][quantity] = item["error"]
+            errors.append((groups, quantity, item["error"]))
+    return list(rows.values()), errors, [{"id": item["id"], "why": item["why"]} for item in found["skipped"]]
 
 
 def validate_memory(paths: Iterable[str | Path]) -> dict[str, Any]:
