@@ -54,8 +54,8 @@ unit: $(VENV)/.dev ## The tests (PYTEST_ARGS='-k name')
 bench: $(VENV)/.dev ## Speed, as ratios within one run
 	$(BIN)/pytest benchmarks -q --benchmark-only $(PYTEST_ARGS)
 
-accuracy: $(VENV)/.run ## Predictions against the measured runs in tests/data
-	$(BIN)/cann-plan validate tests/data/measured/*.yaml
+accuracy: $(VENV)/.dev ## Calibrate on the runs in tests/data/measured; writes profiles and docs/accuracy.md
+	$(BIN)/python benchmarks/accuracy.py --write
 
 clean: ## Remove .venv and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks .import_linter_cache

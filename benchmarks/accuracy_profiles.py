@@ -34,7 +34,7 @@ def write_profiles(result: Result, profiles: Path = PROFILES) -> None:
 
 def document(result: Result, stack: str) -> dict[str, Any]:
     """`calibrations`, `parameters` and `interval` of a stack."""
-    places = {s.observation.place for s in result.samples if s.observation.place.stack == stack}
+    places = {result.samples[i].place for i in result.fitted if result.samples[i].place.stack == stack}
     own = sorted(places, key=lambda place: str(place.device))
     entries = [_fitted(result, place) for place in own]
     vendors = {VENDOR[str(place.family)] for place in own} or {"Ascend" if stack == "mindspore" else "NVIDIA"}
@@ -54,11 +54,11 @@ def document(result: Result, stack: str) -> dict[str, Any]:
 
 
 def _fitted(result: Result, place: Place) -> dict[str, Any]:
-    mine = [i for i, s in enumerate(result.samples) if s.observation.place == place]
+    mine = [int(i) for i in result.fitted if result.samples[i].place == place]
     samples = [result.samples[i] for i in mine]
     field = result.joint.posterior
     theta, spread = field.theta(place), field.spread(place)
-    chosen = [bool(v) for v in result.joint.active[mine[0]]]
+    chosen = [bool(v) for v in result.joint.active[int(np.flatnonzero(result.fitted == mine[0])[0])]]
     unseen = result.errors["group"]
     errors = np.abs(np.exp(unseen[mine]) - 1.0)
     groups = {s.observation.group for s in samples}
@@ -93,11 +93,11 @@ def _family(result: Result, family: str, stack: str) -> dict[str, Any]:
 
 
 def _of(result: Result, vendor: str) -> list[int]:
-    return [i for i, s in enumerate(result.samples) if VENDOR[str(s.observation.place.family)] == vendor]
+    return [int(i) for i in result.fitted if VENDOR[str(result.samples[i].place.family)] == vendor]
 
 
 def _spread(result: Result, errors: np.ndarray, members: list[int] | None) -> Spread:
-    index = list(range(len(result.samples))) if members is None else members
+    index = [int(i) for i in result.fitted] if members is None else members
     samples = [result.samples[i] for i in index]
     weights = configuration_weights([s.observation for s in samples])
     return Spread(-errors[index], weights, len({s.observation.group for s in samples}))

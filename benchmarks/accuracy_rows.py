@@ -110,9 +110,7 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _dump(rows: list[dict[str, Any]]) -> str:
-    return str(
-        yaml.dump(rows, Dumper=_Dumper, sort_keys=False, default_flow_style=None, width=116, allow_unicode=True)
-    )
+    return str(yaml.dump(rows, Dumper=_Dumper, sort_keys=False, default_flow_style=None, width=116, allow_unicode=True))
 
 
 if __name__ == "__main__":

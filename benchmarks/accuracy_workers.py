@@ -6,36 +6,58 @@ import multiprocessing
 from collections.abc import Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cann_plan.importers.rows import MeasuredRow, RowSkippedError
 from cann_plan.planner.calibrate_hierarchy import PRIOR, Observation, Place
-from cann_plan.planner.calibrate_runs import prepare_run
+from cann_plan.planner.calibrate_runs import Run, prepare_run
+from cann_plan.workload.flops import model_flops_per_token
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What a report needs of one run, small enough to be sent between processes."""
+    """What the report needs of one run, small enough to be sent between processes.
+
+    `base`, `slopes`: log step time at the prior mean and its derivatives. `flop_s`: time of the model FLOPs at peak.
+    """
 
     id: str
     source: str
     tier: str
     kind: str
-    model: str
+    odd: bool
     observation: Observation
     base: float
     slopes: Array
     shipped_s: float
+    flop_s: float
+    model: str
+    layout: str
+    precision: str
     sequence_length: int
     hidden_size: int
     devices: int
     global_batch_size: int
-    assumptions: tuple[str, ...]
+
+    @property
+    def place(self) -> Place:
+        """Device, family and stack."""
+        return self.observation.place
+
+    @property
+    def model_class(self) -> str:
+        """Kind of model, or fp8 for a plain one in an 8-bit format."""
+        return "fp8" if self.kind == "dense" and "fp8" in self.precision else self.kind
+
+    @property
+    def fitted(self) -> bool:
+        """Whether a calibration may use the run."""
+        return self.tier in ("A", "B") and not self.odd
 
 
 class Workers:
@@ -59,7 +81,7 @@ class Workers:
 
     def predict(self, thetas: Sequence[Array], index: Sequence[int] | None = None) -> Array:
         """Log predicted step time of the runs `index` (default: all) at one array of log parameters per run."""
-        wanted = np.arange(len(self.samples)) if index is None else np.array(index)
+        wanted = np.arange(len(self.samples)) if index is None else np.array(index, dtype=np.int64)
         starts = np.concatenate([[0], np.cumsum(self._counts)])
         owner = np.searchsorted(starts, wanted, side="right") - 1
         for member, pipe in enumerate(self._pipes):
@@ -95,14 +117,22 @@ def _serve(pipe: Connection, rows: list[MeasuredRow]) -> None:
         pipe.send(np.array([np.log(runs[i].seconds(np.exp(theta))) for i, theta in request]))
 
 
-def _sample(run: Any, base: float, slopes: Array) -> Sample:
+def _sample(run: Run, base: float, slopes: Array) -> Sample:
     job, imported = run.prepared.job, run.prepared.row
-    architecture = job.architecture
-    name = imported.row.data.get("model", {}).get("name") if "plan" not in imported.row.data else None
-    model = name or f"{job.counts.total / 1e9:.3g}B"
+    architecture, data = job.architecture, imported.row.data
     observation = Observation(Place(run.device, run.family, run.stack), run.measured_s, run.group, run.configuration)
+    per_token = float(model_flops_per_token(architecture, job.sequence_length)[0])
+    flops = per_token * job.global_batch_size * job.sequence_length
     return Sample(
-        imported.row.id, str(imported.row.data.get("source", "")), imported.row.tier or "", imported.kind, str(model),
-        observation, base, slopes, run.shipped_s, job.sequence_length, architecture.hidden, job.cluster.devices,
-        job.global_batch_size, tuple(f"{r.path}: {r.source}" for r in imported.remarks),
+        run.id, str(data.get("source", "")), imported.row.tier or "", imported.kind, bool(data.get("odd")), observation,
+        base, slopes, run.shipped_s, flops / job.cluster.devices / job.peak,
+        f"{architecture.layers} x {architecture.hidden}", _layout(run), job.precision, job.sequence_length,
+        architecture.hidden, job.cluster.devices, job.global_batch_size,
     )  # fmt: skip
+
+
+def _layout(run: Run) -> str:
+    s = run.prepared.variants
+    axes = (("t", s.tensor), ("p", s.pipeline), ("c", s.context), ("e", s.expert), ("v", s.virtual))
+    degrees = " ".join(f"{name}{int(values[0])}" for name, values in axes if int(values[0]) > 1)
+    return f"{degrees} b{int(s.micro_batch_size[0])}".strip()
