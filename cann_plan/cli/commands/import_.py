@@ -59,7 +59,8 @@ def hf(
     try:
         fields = hf_fields(_json(file) if file == "-" else file)
     except HfConfigError as error:
-        raise SpecError([Problem(file, None, None, getattr(error, "path", None), str(error))]) from None
+        said = str(error).removeprefix(f"{error.path}: ").removeprefix(f"{Path(file).name} ")
+        raise SpecError([Problem(file, None, None, error.path or None, said)]) from None
     notes = Notes()
     for path, why in dict(fields.get("assumptions") or {}).items():
         notes.assume(f"model.{path}", fields.get(path), why)
