@@ -59,6 +59,10 @@ def step_time(
     return StepTime(step + offload.exposed, finish, offload)
 
 
+ROUNDING = 1e-12
+"""Share of a step below which a difference of sums in float64 is rounding, not idle time (a dozen terms of 1e-16)."""
+
+
 def breakdown(
     problem: Problem, passes: Passes, time: StepTime, ahead: Ints
 ) -> tuple[dict[str, Array], dict[str, Array]]:
@@ -79,7 +83,8 @@ def breakdown(
     excess = np.maximum(known - time.step, 0.0)
     taken = np.minimum(excess, found["pipeline_comm"])
     found["pipeline_comm"] = found["pipeline_comm"] - taken
-    found["pipeline_bubble"] = time.step - (known - taken)
+    bubble = time.step - (known - taken)
+    found["pipeline_bubble"] = np.where(np.abs(bubble) <= ROUNDING * time.step, 0.0, bubble)
     hidden = {axis: parts[f"hidden_{axis}"] for axis in ("tensor", "context", "expert", "pipeline")}
     hidden |= {"data": time.finish.hidden, "offload": time.offload.hidden, "input": zero}
     return {name: found[name] for name in BREAKDOWN}, hidden

@@ -17,7 +17,7 @@ def test_parts_of_every_shipped_plan_sum_to_the_whole(name: str) -> None:
     document = cast(dict[str, Any], estimate(load_plan(name)))
     time, memory = document["time"], document["memory"]
     assert sum(time["breakdown_s"].values()) == pytest.approx(time["step_s"], rel=1e-12)
-    assert min(time["breakdown_s"].values()) >= -1e-9 * time["step_s"]
+    assert min(time["breakdown_s"].values()) >= 0.0
     for stage in memory["stages"]:
         assert sum(stage[f"{part}_gib"] for part in PARTS) == pytest.approx(stage["device_gib"], rel=1e-12)
     assert memory["peak_gib"] == max(stage["device_gib"] for stage in memory["stages"])
