@@ -15,8 +15,11 @@ Report = Callable[[int, int | None], None]
 
 
 @contextmanager
-def progress(description: str, *, quiet: bool = False) -> Iterator[Report]:
-    """Yields `report(done, total)`; `total` None means unknown. The bar is gone when the block ends."""
+def progress(description: str, *, quiet: bool = False, unit: str | None = None) -> Iterator[Report]:
+    """Yields `report(done, total)`; `total` None means unknown. The bar is gone when the block ends.
+
+    With a `unit` the bar says how many of them pass per second.
+    """
     if quiet or not sys.stderr.isatty():
         yield lambda _done, _total: None
         return
@@ -28,13 +31,15 @@ def progress(description: str, *, quiet: bool = False) -> Iterator[Report]:
             if time.monotonic() - started < _DELAY_S:
                 return
             from rich.console import Console
-            from rich.progress import Progress
+            from rich.progress import Progress, TextColumn
 
-            bar = Progress(console=Console(stderr=True), transient=True)
+            columns = [*Progress.get_default_columns(), *([TextColumn("{task.fields[rate]}")] if unit else [])]
+            bar = Progress(*columns, console=Console(stderr=True), transient=True)
             bar.start()
-            shown.append((bar, bar.add_task(description, total=total)))
+            shown.append((bar, bar.add_task(description, total=total, rate="")))
         bar, task = shown[0]
-        bar.update(task, completed=done, total=total)
+        rate = f"{done / (time.monotonic() - started):,.0f} {unit}/s" if unit else ""
+        bar.update(task, completed=done, total=total, rate=rate)
 
     try:
         yield report

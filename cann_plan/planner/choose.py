@@ -48,7 +48,7 @@ def choose(loaded: LoadedPlan, on_progress: Progress | None = None, *, timed: bo
     if not loaded.hardware.nodes_stated:
         job.assumptions.add("cluster.nodes", cluster.nodes, "what the stated layout needs")
     if job.strategies is not None:
-        _require_valid(loaded, job)
+        require_valid(loaded, job)
         return Choice(job, job.strategies, None)
     job, found = best_layout(job, loaded, on_progress=on_progress)
     strategies = found.best[0] if found.best else found.closest
@@ -62,7 +62,7 @@ def choose(loaded: LoadedPlan, on_progress: Progress | None = None, *, timed: bo
 
 
 def best_layout(job: Job, loaded: LoadedPlan, top: int = 1, on_progress: Progress | None = None) -> tuple[Job, Found]:
-    """Search the usual layouts of a job whose plan leaves them open; the job knows the layer splits of what is found."""
+    """Search the usual layouts of a job whose plan leaves them open; the job returned knows their layer splits."""
     problem = job.problem
     choices = choices_of(loaded.spec.search, fixed_axes(loaded.spec.parallel), problem, whole=False)
     space = strategy_space(problem, choices)
@@ -142,7 +142,8 @@ def _judged(job: Job, strategies: Strategies) -> Found:
     return found
 
 
-def _require_valid(loaded: LoadedPlan, job: Job) -> None:
+def require_valid(loaded: LoadedPlan, job: Job) -> None:
+    """Raise SpecError where the stated layout breaks a structural constraint."""
     assert job.strategies is not None
     code = int(broken_constraint(job.problem, job.strategies)[0])
     if code:

@@ -74,6 +74,7 @@ __all__ = [
     "PresetItem",
     "PresetsDocument",
     "Recommendation",
+    "SingleChange",
     "SizeDocument",
     "SizeRow",
     "SkippedRow",
@@ -81,6 +82,7 @@ __all__ = [
     "SweepDocument",
     "SweepPoint",
     "Time",
+    "Today",
     "Tool",
     "TopologiesDocument",
     "TopologyRow",
@@ -168,8 +170,32 @@ class SizeDocument(TypedDict):
     limits: NotRequired[dict[str, Json]]
 
 
+class Today(TypedDict):
+    """What the plan's own layout gives; `rank` among the feasible ones of the search, by step time."""
+
+    step_s: float
+    peak_gib: float
+    fits: bool
+    rank: int | None
+
+
+class SingleChange(TypedDict):
+    """A change of one decision and what it gives; `why` it does not fit."""
+
+    set: dict[str, Json]
+    step_s: float
+    delta_step_s: float
+    delta_gib: float
+    fits: bool
+    why: str | None
+
+
 class OptimizeDocument(TypedDict):
-    """`cann-plan optimize`: the best layouts, best first. `seconds` and the rate vary from run to run."""
+    """`cann-plan optimize`: the best layouts, best first. `seconds` and the rate vary from run to run.
+
+    `near`: single changes to the plan's layout; `explain`: the winner against the runner-up and against the plan's
+    layout. Where nothing fits: `closest`, the layout that needs least memory, and `changes` that make one fit.
+    """
 
     schema: Literal["cann-plan/optimize/1"]
     problem: dict[str, Json]
@@ -179,6 +205,11 @@ class OptimizeDocument(TypedDict):
     feasible: int
     seconds: float
     strategies_per_second: float
+    today: NotRequired[Today]
+    near: NotRequired[list[SingleChange]]
+    explain: NotRequired[list[dict[str, Json]]]
+    closest: NotRequired[dict[str, Json] | None]
+    changes: NotRequired[list[dict[str, Json]]]
 
 
 class MemoryDocument(TypedDict):

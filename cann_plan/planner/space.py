@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cann_plan.arrays import distinct
 from cann_plan.cost.layer_table import unique_rows
 from cann_plan.cost.problem import Problem
 from cann_plan.cost.strategies import Strategies
@@ -98,7 +100,7 @@ class Space:
             new |= self.columns[name][1:] != self.columns[name][:-1]
         edges = [0, *self.before[1:-1][new].tolist(), len(self)]
         found = []
-        for low, high in zip(edges[:-1], edges[1:], strict=True):
+        for low, high in pairwise(edges):
             found += [(start, min(start + size, high)) for start in range(low, high, size)]
         return found
 
@@ -106,6 +108,13 @@ class Space:
         """(index of the first row, block) in enumeration order."""
         for start in range(0, len(self), size):
             yield start, self.rows(start, start + size)
+
+    def tried(self) -> dict[str, list[int]]:
+        """Values of every axis in the space, ascending; -1 recomputed layers are all of a stage's."""
+        values = {name: distinct(column).tolist() for name, column in self.columns.items()}
+        for ragged, axes in ((self.passes, PASS_AXES), (self.states, STATE_AXES)):
+            values |= {name: distinct(ragged.table[:, place]).tolist() for place, name in enumerate(axes)}
+        return values
 
     def layers(self) -> Strategies:
         """Strategies with every combination of layer axes in the space."""
