@@ -18,8 +18,9 @@ BLOCK = 12
 """Strategies evaluated at once while the best is sought."""
 
 
-SLACK = 0.999
-"""Of the bound: a mesh or torus may save microseconds of latency over the switch the bound is made of."""
+WORTHWHILE = 0.999
+"""Share of the best step time that a layout's bound must be below to be evaluated: a tenth of a percent decides nothing,
+and a mesh or torus may save microseconds of latency over the switch the bound is made of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +63,14 @@ def topology_best(switch: TopologyTable) -> TopologyTable:
 def best_of(
     problem: Problem, table: CommunicationTable, bounded: Bounds, known: tuple[float, Strategies] | None = None
 ) -> tuple[float, Strategies] | None:
-    """Step time and strategy of the best feasible layout on a network; None where nothing fits.
+    """Step time and strategy of the best feasible layout on a network, to a tenth of a percent; None: nothing fits.
 
     `known`: a feasible layout with its step time on this network, to start from.
     """
     best, chosen = known if known is not None else (np.inf, None)
     for start in range(0, bounded.least.shape[0], BLOCK):
         rows = np.arange(start, min(start + BLOCK, bounded.least.shape[0]))
-        rows = rows[bounded.least[rows] * SLACK < best]
+        rows = rows[bounded.least[rows] < best * WORTHWHILE]
         if not rows.shape[0]:
             break
         block = bounded.strategies.take(rows)
