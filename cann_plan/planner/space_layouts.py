@@ -178,6 +178,8 @@ def stage_layers(problem: Problem, columns: Mapping[str, Ints], splits: Sequence
     from cann_plan.cost.stages import per_rank
 
     names = ("pipeline", "virtual", "schedule", "split")
+    if not columns["pipeline"].shape[0]:
+        return np.zeros(0, np.int64)
     first, number = unique_rows([columns[name] for name in names])
     most = np.zeros(first.shape[0], np.int64)
     for index, row in enumerate(first):

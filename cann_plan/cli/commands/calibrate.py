@@ -34,10 +34,11 @@ def command(
     output: options.Output = None,
     quiet: options.Quiet = False,
 ) -> int:
-    """Fit a software profile to measured runs of one device and stack.
+    """Fit a software profile to measured runs.
 
-    The shipped profile is the starting point, so that one or two runs are enough to begin with. Save the profile with
-    --output profile.yaml and name that file in a plan as software.stack (or cluster.profile).
+    All runs are of one device and stack. The shipped profile is the starting point, so that one or two runs are enough
+    to begin with. Save the profile with --output profile.yaml and name that file in a plan as software.stack (or
+    cluster.profile).
     """
     from cann_plan.cli.output import emit, write_text
     from cann_plan.cli.progress import progress

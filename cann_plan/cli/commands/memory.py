@@ -36,6 +36,7 @@ def command(
 
     Exit code 0 whatever the answer is; `check` turns the answer into an exit code.
     """
+    from cann_plan.cli.failure import InputError
     from cann_plan.cli.output import emit
     from cann_plan.cli.plans import load
     from cann_plan.cli.progress import progress
@@ -47,6 +48,9 @@ def command(
     if plot is not None:
         from cann_plan.report.memory_plot import plot_timeline
 
-        plot_timeline(document, plot)
+        try:
+            plot_timeline(document, plot)
+        except ValueError as error:
+            raise InputError(str(error), file=str(plot)) from error
     emit(document, format_, output, explain=explain, quiet=quiet)
     return 0
