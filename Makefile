@@ -5,7 +5,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 PLAN ?= presets/plans/source-130b.yaml
-PYTEST_ARGS ?=
+PYTEST_ARGS ?= -n auto
 
 .PHONY: help demo test lint format types floors unit bench accuracy clean
 
@@ -52,7 +52,7 @@ unit: $(VENV)/.dev ## The tests (PYTEST_ARGS='-k name')
 	$(BIN)/pytest $(PYTEST_ARGS)
 
 bench: $(VENV)/.dev ## Speed, as ratios within one run
-	$(BIN)/pytest benchmarks -q --benchmark-only $(PYTEST_ARGS)
+	$(BIN)/pytest benchmarks -q --benchmark-only
 
 accuracy: $(VENV)/.dev ## Calibrate on the runs in tests/data/measured; writes profiles and docs/accuracy.md
 	$(BIN)/python benchmarks/accuracy.py --write

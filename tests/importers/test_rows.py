@@ -100,9 +100,9 @@ def test_lora_of_mindformers() -> None:
     assert training["optimizer"]["master_weights"] is False
 
 
-def test_selective_recompute_by_operator_is_a_share_of_layers() -> None:
+def test_selective_recompute_by_operator_replays_every_second_product() -> None:
     row = imported("torchtitan-8b")
-    assert row.plan["parallel"]["recompute"] == {"policy": "full", "method": "block", "layers": 12, "scope": "stage"}
+    assert row.plan["parallel"]["recompute"] == {"policy": "selective", "modules": ["alternate_linear"]}
     assert row.plan["software"]["attention"] == "sdpa"
     assert "swiglu" not in row.plan["software"]["fused"]
     assert row.measured.memory_kind == "reserved"
