@@ -10,6 +10,7 @@ from cann_plan.planner.evaluate import score
 from cann_plan.planner.job import Job
 from cann_plan.planner.layout import fixed_axes
 from cann_plan.planner.objective import Objective
+from cann_plan.planner.offload_auto import SEARCHED, at_share, automatic_shares, note
 from cann_plan.planner.pairs import pairs_of
 from cann_plan.planner.prepare import least_nodes, prepare
 from cann_plan.planner.search import Found, Progress, search
@@ -50,7 +51,7 @@ def choose(loaded: LoadedPlan, on_progress: Progress | None = None, *, timed: bo
     if job.strategies is not None:
         require_valid(loaded, job)
         return Choice(job, job.strategies, None)
-    job, found = best_layout(job, loaded, on_progress=on_progress)
+    job, found = best_layout(job, loaded, on_progress=on_progress, timed=timed)
     strategies = found.best[0] if found.best else found.closest
     if strategies is None:
         loaded.fail("parallel", f"no layout exists on {cluster.devices} devices ({reasons(found)})")
@@ -61,8 +62,33 @@ def choose(loaded: LoadedPlan, on_progress: Progress | None = None, *, timed: bo
     return Choice(job, strategies, found)
 
 
-def best_layout(job: Job, loaded: LoadedPlan, top: int = 1, on_progress: Progress | None = None) -> tuple[Job, Found]:
-    """Search the usual layouts of a job whose plan leaves them open; the job returned knows their layer splits."""
+def best_layout(
+    job: Job, loaded: LoadedPlan, top: int = 1, on_progress: Progress | None = None, *, timed: bool = True
+) -> tuple[Job, Found]:
+    """Search the usual layouts of a job whose plan leaves them open; the job returned knows their layer splits.
+
+    Where the plan leaves a share off the device open too, growing shares are tried until a layout fits.
+    """
+    done, found = _searched(job, loaded, top, on_progress)
+    if not automatic_shares(loaded):
+        return done, found
+    share = 0.0
+    for tried in SEARCHED:
+        if found.best:
+            break
+        share = tried
+        candidate = prepare(at_share(loaded, share), job.cluster, timed=timed)
+        known = candidate.assumptions.items
+        known.extend(item for item in job.assumptions.items if item not in known)
+        done, found = _searched(candidate, loaded, top, on_progress)
+    chosen = found.best[0] if found.best else found.closest
+    if chosen is not None:
+        without = replace(job, problem=replace(done.problem, offload=job.problem.offload))
+        note(done, loaded, share, without, chosen)
+    return done, found
+
+
+def _searched(job: Job, loaded: LoadedPlan, top: int, on_progress: Progress | None) -> tuple[Job, Found]:
     problem = job.problem
     choices = choices_of(loaded.spec.search, fixed_axes(loaded.spec.parallel), problem, whole=False)
     space = strategy_space(problem, choices)
@@ -106,7 +132,7 @@ def _fewest_nodes(loaded: LoadedPlan, on_progress: Progress | None, *, timed: bo
             found = _judged(job, job.strategies)
             strategies: Strategies | None = job.strategies
         else:
-            job, found = best_layout(job, loaded, on_progress=on_progress)
+            job, found = best_layout(job, loaded, on_progress=on_progress, timed=timed)
             strategies = found.best[0] if found.best else found.closest
         if strategies is None:
             continue

@@ -33,17 +33,20 @@ def offload_options(
     plan: PlanSpec, cluster: Cluster, profile: ProfileSpec, states: StateBytes, settings: LayerSettings,
     architecture: Architecture, counts: ParameterCounts, assumptions: Assumptions,
 ) -> OffloadOptions:  # fmt: skip
-    """Resolve the offload of a plan; host capacity counts even where nothing is offloaded."""
+    """Resolve the offload of a plan; host capacity counts even where nothing is offloaded.
+
+    A share of `auto` counts as none here: `planner.offload_auto` finds it.
+    """
     spec: OffloadSpec = plan.parallel.offload
     memory = cluster.host.memory.value
     capacity = float("inf") if memory is None else float(memory)
     deepspeed = profile.defaults.states == "deepspeed"
-    optimizer = spec.optimizer or 0.0
+    optimizer = _share(spec.optimizer)
     gradients = spec.gradients
     if gradients is None:
         # DeepSpeed moves the gradients of offloaded optimizer states to the host with them (offload_optimizer)
         gradients = optimizer if deepspeed and (plan.parallel.zero_stage or 0) >= 2 else 0.0
-    activations = spec.activations or 0.0
+    activations = _share(spec.activations)
     if activations and spec.activation_modules:
         activations *= module_share(architecture, settings, frozenset(spec.activation_modules))
     shares = (optimizer, gradients, activations, spec.parameters or 0.0)
@@ -67,6 +70,10 @@ def offload_options(
         *shares, on_host, DEEPSPEED_GRADIENTS - (states.gradient if gradients else 0.0) if deepspeed else 0.0,
         DEEPSPEED_BUFFERS if deepspeed else 1.0, load, 0.0, capacity, float(link), UPDATE_RATE,
     )  # fmt: skip
+
+
+def _share(stated: float | str | None) -> float:
+    return 0.0 if stated is None or isinstance(stated, str) else stated
 
 
 def module_share(architecture: Architecture, settings: LayerSettings, modules: frozenset[str]) -> float:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from cann_plan.planner.assumptions import PlanError
 from cann_plan.planner.build import build_job
 from cann_plan.planner.job import Job
+from cann_plan.planner.offload_auto import automatic_shares, least_share
 from cann_plan.planner.stack import DEFAULT_PROFILE
 from cann_plan.spec import presets
 from cann_plan.spec.cluster import Cluster
@@ -30,6 +31,8 @@ def prepare(loaded: LoadedPlan, cluster: Cluster | None = None, *, timed: bool =
         job = build_job(loaded.spec, loaded.model, target, profile, timed=timed)
     except PlanError as error:
         loaded.fail(error.path, error.message, error.allowed, error.suggestion)
+    if job.strategies is not None and automatic_shares(loaded):
+        return least_share(loaded, job, job.strategies, lambda changed: prepare(changed, target, timed=timed))
     if loaded.cluster_assumed:
         job.assumptions.add("cluster", target.name, "the plan names no cluster")
     return job

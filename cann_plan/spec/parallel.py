@@ -26,6 +26,11 @@ RankAxis = Literal["tensor", "context", "expert", "data", "pipeline"]
 GroupGenerator = Literal["folded", "nested"]
 ZeroStage = Annotated[int, Quantity(Dimension.COUNT, whole=True, minimum=0, maximum=3)]
 
+OffloadShare = Annotated[
+    float | Literal["auto"],
+    Quantity(Dimension.FRACTION, minimum=0, maximum=1, example="50%", words=("auto",)),
+]
+
 OFFLOADABLE = ("optimizer", "gradients", "activations", "parameters")
 
 
@@ -100,16 +105,23 @@ class RecomputeSpec(Section):
 
 
 class OffloadSpec(Section):
-    """Fractions kept off the device: names alone (`offload: optimizer`), a list of names, or a mapping."""
+    """Fractions kept off the device: names alone (`offload: optimizer`), a list of names, or a mapping.
+
+    `auto`: the smallest share with which the layout fits (`offload: auto` of the optimizer states).
+    """
 
     accepts: ClassVar = (
-        {"enum": [*OFFLOADABLE, "none", False]},
+        {"enum": [*OFFLOADABLE, "auto", "none", False]},
         {"type": "array", "items": {"enum": list(OFFLOADABLE)}},
     )
 
-    optimizer: Fraction | None = key("fraction of optimizer states kept off the device (true: all)")
+    optimizer: OffloadShare | None = key(
+        "fraction of optimizer states kept off the device (true: all; auto: the least that fits)"
+    )
     gradients: Fraction | None = key("fraction of gradients kept off the device (true: all)")
-    activations: Fraction | None = key("fraction of saved activations kept off the device (true: all)")
+    activations: OffloadShare | None = key(
+        "fraction of saved activations kept off the device (true: all; auto: the least that fits)"
+    )
     parameters: Fraction | None = key("fraction of parameters kept off the device (true: all)")
     activation_modules: tuple[RecomputeModule, ...] | None = key("modules whose activations go; default all")
     target: OffloadTarget | None = key("where they go; default host memory")
@@ -121,6 +133,8 @@ class OffloadSpec(Section):
     def _shorthand(cls, data: Any) -> Any:
         if data == "none" or data is False:
             return {}
+        if data == "auto":
+            return {"optimizer": "auto"}
         if isinstance(data, str):
             data = [data]
         if isinstance(data, list | tuple):
