@@ -24,16 +24,16 @@ INTRODUCTION = """
 {runs} runs of {groups} (source, model) groups are fitted: tier A (full configuration) and B (recomputation not stated).
 Error is predicted / measured - 1 of the step time; bias is the median signed error. The operator and link tables are
 fixed before; the runs of a device and stack move at most {active} of its parameters. All pairs are fitted at once: log
-parameters are a common mean plus deviations by kinship (standard deviations over the parameter's own: {shares}). Repeats
-of one run differ by {noise}; runs of one model and source share an error of {error}, so that a model with many rows does
-not outvote the others. The loss is soft-L1. "Left out" means refitted without: predictions of runs the fit has not seen.
+parameters are a common mean plus deviations by kinship (standard deviations over the parameter's own: {shares}).
+Repeats of one run differ by {noise}; runs of one model and source share an error of {error}, so that a model with many
+rows does not outvote the others. The loss is soft-L1. "Left out" means refitted without: predictions of runs the fit has not seen.
 """
 RANKING = """
 ## Ranking of layouts
 
 One model on one number of devices at one batch in several layouts, predicted with the model left out of the fit. tau is
-Kendall's; regret is what choosing the layout predicted fastest would have cost. Letters: t tensor, p pipeline, c context,
-e expert, v virtual, b micro-batch.
+Kendall's; regret is what choosing the layout predicted fastest would have cost. Letters: t tensor, p pipeline,
+c context, e expert, v virtual, b micro-batch.
 
 """
 TRUST = """

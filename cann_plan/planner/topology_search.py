@@ -11,7 +11,7 @@ from cann_plan.cost.strategies import Strategies
 from cann_plan.network.table import CommunicationTable
 from cann_plan.network.topology.table import TopologyTable
 from cann_plan.planner.evaluate import evaluate
-from cann_plan.planner.search import Space
+from cann_plan.planner.space import Space
 from cann_plan.records import dataclass
 
 BLOCK = 12
@@ -19,8 +19,10 @@ BLOCK = 12
 
 
 WORTHWHILE = 0.999
-"""Share of the best step time that a layout's bound must be below to be evaluated: a tenth of a percent decides nothing,
-and a mesh or torus may save microseconds of latency over the switch the bound is made of."""
+"""Share of the best step time that a layout's bound must be below to be evaluated.
+
+A tenth of a percent decides nothing, and a mesh or torus may save microseconds over the switch the bound is made of.
+"""
 
 
 @dataclass(frozen=True, slots=True)
