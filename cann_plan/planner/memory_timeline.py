@@ -114,4 +114,3 @@ def rank_timeline(
         }
     )
     return events
-

@@ -102,4 +102,3 @@ def _row(document: Mapping[str, Any], fits: bool) -> dict[str, Any]:
         "fits": fits,
         "mfu": document["time"]["mfu"],
     }
-
