@@ -246,6 +246,8 @@ def unique_rows(columns: Sequence[NDArray[np.int64]]) -> tuple[NDArray[np.int64]
     Combinations are packed into one integer by the ranges of their columns, renumbered where they outgrow it.
     """
     packed = np.zeros(columns[0].shape[0], dtype=np.int64)
+    if packed.shape[0] == 0:
+        return packed, packed
     span = 1
     for column in columns:
         low, high = int(column.min()), int(column.max())

@@ -151,7 +151,7 @@ def strategy_space(problem: Problem, choices: Choices | Mapping[str, int] | None
 
 def _passes(problem: Problem, choices: Choices, columns: Mapping[str, Ints], most: Ints) -> Ragged:
     """(micro-batch size, policy, recomputed layers) of each layout."""
-    first, member = unique_rows([columns["data"], most]) if most.shape[0] else (most, most)
+    first, member = unique_rows([columns["data"], most])
     lists = []
     for row in first:
         share = problem.global_batch_size // int(columns["data"][row])
@@ -183,7 +183,7 @@ def _states(problem: Problem, choices: Choices, columns: Mapping[str, Ints]) -> 
     """(ZeRO stage, shard group) of each layout."""
     names = ("tensor", "context", "data", "pipeline")
     keys = [columns[name] for name in names]
-    first, member = unique_rows(keys) if keys[0].shape[0] else (keys[0], keys[0])
+    first, member = unique_rows(keys)
     lists = []
     for row in first:
         tensor, context, data, pipeline = (int(columns[name][row]) for name in names)
