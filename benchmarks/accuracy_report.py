@@ -26,7 +26,8 @@ Error is predicted / measured - 1 of the step time; bias is the median signed er
 fixed before; the runs of a device and stack move at most {active} of its parameters. All pairs are fitted at once: log
 parameters are a common mean plus deviations by kinship (standard deviations over the parameter's own: {shares}).
 Repeats of one run differ by {noise}; runs of one model and source share an error of {error}, so that a model with many
-rows does not outvote the others. The loss is soft-L1. "Left out" means refitted without: predictions of runs the fit has not seen.
+rows does not outvote the others. The loss is soft-L1. "Left out" means refitted without:
+predictions of runs the fit has not seen.
 """
 RANKING = """
 ## Ranking of layouts
