@@ -189,9 +189,9 @@ def _closed_form(
     m = micro_batches.astype(np.float64)
     if kind.fuses_passes:
         half = 2 if kind is Schedule.DUALPIPE else 1
-        limit = 2 * stages
-        m = np.maximum(m, limit + half)
-        return dualpipe_v_seconds(f, b, w.copy(), send, m / half, half == 2), micro_batches <= limit
+        few = 2.0 * micro_batches < 5.0 * stages  # the form is 8% too slow at 2p, 2.5% just above it
+        m = np.maximum(m, float(2 * stages + half))
+        return dualpipe_v_seconds(f, b, w.copy(), send, m / half, half == 2), few
     lag = send if overlapped else None
     if not overlapped:
         hops = _hops(kind, stages, chunks)[:-1, None]

@@ -14,7 +14,7 @@ E(k) the longest path to the end of stage k's first "out", D(k) the longest path
     e(h) = max( max_{k >= h} E(k) - O(k) + S(k) - S(h),  max_{k <= h} E(k) - O(k) - (h - k) t(h) ),  d likewise
 
 E comes from the warm-up (arrivals as in `pipeline_zb_v`), D from the drain; the second maximum is tried for two stages
-only. The form needs m > 2p; with m = 2p the main phase is too short for the spare pairs it assumes.
+only. The form needs m >= 2.5 p; near m = 2p the main phase is too short for the spare pairs it assumes.
 """
 
 import numpy as np
@@ -29,7 +29,7 @@ Pair = tuple[Floats, Floats]  # of the near and the far chunks of the stages, (p
 def dualpipe_v_seconds(
     forward: Floats, backward: Floats, weight: Floats, send: Floats, micro_batches: Floats, turn: bool
 ) -> Floats:
-    """Seconds of a DualPipeV step with m > 2p, (N,).
+    """Seconds of a DualPipeV step with m > 2p, better m >= 2.5 p, (N,).
 
     forward, backward (gradient of the input), weight: (2p, N) seconds in model order, without sends. send: (N,) seconds
     per hop, blocking. micro_batches: (N,). turn: whether the last near and the first far chunk are on different ranks

@@ -40,8 +40,7 @@ class Program:
     sends: tuple[bool, ...]  # whether an operation of that duration sends to another stage
 
 
-@lru_cache(maxsize=32)  # a program of 64 stages and 512 micro-batches takes some 30 MB
-def program(schedule: Schedule, stages: int, micro_batches: int, virtual: int) -> Program:
+def prepare(schedule: Schedule, stages: int, micro_batches: int, virtual: int) -> Program:
     """Topological order of a schedule. Raises ValueError as `stage_orders`, RuntimeError if operations deadlock."""
     chunks = stages * virtual
     orders = [
@@ -69,6 +68,18 @@ def program(schedule: Schedule, stages: int, micro_batches: int, virtual: int) -
         if len(steps) == before:
             raise RuntimeError("the schedule's operations wait for each other")
     return Program(tuple(steps), tuple(costs), tuple(sends))
+
+
+# A prepared pass takes 350 bytes: many programs up to 11 MB are kept, larger ones (to 100 MB) only while in use.
+SMALL_PROGRAM = 32_000  # passes
+_small = lru_cache(maxsize=32)(prepare)
+_large = lru_cache(maxsize=2)(prepare)
+
+
+def program(schedule: Schedule, stages: int, micro_batches: int, virtual: int) -> Program:
+    """`prepare`, remembered."""
+    small = 2 * stages * virtual * micro_batches <= SMALL_PROGRAM
+    return (_small if small else _large)(schedule, stages, micro_batches, virtual)
 
 
 def _step(
