@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, cast
 
 import numpy as np
 
-from cann_plan.cost.problem import Problem
 from cann_plan.cost.strategies import Strategies
 from cann_plan.network.topology.catalogue import DEFAULT
 from cann_plan.network.topology.price import NetworkPrices, load_prices, price_of
@@ -21,9 +21,8 @@ from cann_plan.planner.estimate import parallel_section
 from cann_plan.planner.evaluate import evaluate
 from cann_plan.planner.job import Job
 from cann_plan.planner.prepare import prepare
-from cann_plan.planner.space import strategy_space
 from cann_plan.planner.topology_network import ScaleOut, fabric_for, own_table, scale_out, topology_table
-from cann_plan.planner.topology_search import Bounds, best_of, bounds
+from cann_plan.planner.topology_search import Bounds, best_of, bounds, layout_space
 from cann_plan.records import dataclass
 from cann_plan.spec.resolve import LoadedPlan
 
@@ -40,10 +39,9 @@ Step = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A job, the layout that is held, and all feasible layouts of the `free` problem with their lower bounds."""
+    """A job, the layout that is held, and all feasible layouts with their lower bounds."""
 
     job: Job
-    free: Problem
     strategies: Strategies
     bounded: Bounds
 
@@ -84,7 +82,7 @@ def compare_topologies(
         cut = cut.with_injection(injection)
     held = _held(loaded, job, stated, cut, routing, placement)
     own = evaluate(held.job.problem, held.strategies)
-    contest = Contest(held.job, own, held.free, cut, held.strategies, held.bounded, table, routing, placement)
+    contest = Contest(held.job, own, cut, held.strategies, held.bounded, table, routing, placement)
     entries: list[Entry] = []
     skipped: list[dict[str, str]] = []
     total = len(topologies)
@@ -141,22 +139,24 @@ def _held(
     loaded: LoadedPlan, job: Job, stated: Strategies | None, cut: ScaleOut, routing: str | None, placement: str
 ) -> Held:
     """The stated layout, or the best one on the cluster's own network."""
-    free = job
+    free, open_plan = job, loaded
     if stated is not None and job.strategies is not None:
         kept = {key: value for key in LAYOUT_KEYS if (value := loaded.root.plain()["parallel"].get(key)) is not None}
-        free = prepare(loaded.override({"parallel": kept}), job.cluster)
+        open_plan = loaded.override({"parallel": kept})
+        free = prepare(open_plan, job.cluster)
     own = own_table(job)
     anything = topology_table(cut, fabric_for("switch", cut), own.options)
-    bounded = bounds(free.problem, anything, strategy_space(free.problem, {}))
+    bounded = bounds(layout_space(open_plan, free.problem), anything)
     if stated is not None:
-        return Held(job, free.problem, stated, bounded)
-    best = best_of(job.problem, own, bounded)
+        return Held(job, stated, bounded)
+    # what `estimate` looks at: pipeline stages outermost
+    best = best_of(own, bounded.only(bounded.strategies.rank_order == 0))
     if best is None:
         found = choose(loaded)
-        return Held(found.job, free.problem, found.strategies, bounded)
+        return Held(found.job, found.strategies, bounded)
     note = f"fastest of {bounded.least.shape[0]} layouts that fit, on the cluster's own network"
     job.assumptions.add("parallel", "auto", note)
-    return Held(job, free.problem, best[1], bounded)
+    return Held(replace(job, problem=bounded.problem), best[1], bounded)
 
 
 def _reference(cut: ScaleOut, prices: NetworkPrices) -> float:

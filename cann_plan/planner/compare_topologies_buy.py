@@ -149,7 +149,7 @@ def _try(
     table: TopologyTable | None = None,
 ) -> Tried | None:
     """One network with a layout, `size` times as many devices by data parallelism and batch."""
-    problem = contest.free
+    problem = contest.bounded.problem
     if table is None:
         table = topology_table(
             cut, fabric, own_table(contest.job).options,

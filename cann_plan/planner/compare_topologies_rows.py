@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from cann_plan.cost.problem import Problem
 from cann_plan.cost.strategies import Strategies
 from cann_plan.network.groups import Group
 from cann_plan.network.topology.fabric import Fabric
@@ -37,12 +36,11 @@ TERMS: Final = {
 class Contest:
     """What all networks of a comparison share.
 
-    `free`: problem of re-optimised layouts; `own`: the held layout on the cluster's own network.
+    `own`: the held layout on the cluster's own network.
     """
 
     job: Job
     own: Evaluation
-    free: Problem
     cut: ScaleOut
     strategies: Strategies
     bounded: Bounds
@@ -86,7 +84,7 @@ def entry_of(contest: Contest, fabric: Fabric, cut: ScaleOut) -> Entry:
     result = evaluate(replace(contest.job.problem, communication=recorder), contest.strategies)
     step = float(result.step[0])
     known = (step, contest.strategies) if bool(result.feasible[0]) else None
-    best = best_of(contest.free, table, contest.bounded, known)
+    best = best_of(table, contest.bounded, known)
     collectives = collectives_of(recorder, contest.strategies)
     injected = cut.level.bandwidth * cut.per_node
     return Entry(
@@ -212,8 +210,9 @@ def row_of(contest: Contest, entry: Entry, ranking: Ranking) -> TopologyRow:
     if entry.best_layout is not None:
         layout = {
             name: int(getattr(entry.best_layout, name)[0])
-            for name in ("tensor", "pipeline", "data", "context", "expert", "virtual", "micro_batch_size", "zero_stage")
-        }
+            for name in ("tensor", "pipeline", "data", "context", "expert", "virtual", "micro_batch_size", "zero_stage",
+                         "rank_order")
+        }  # fmt: skip
     return {
         "name": fabric.name,
         "shape": fabric.summary,

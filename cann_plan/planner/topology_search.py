@@ -6,13 +6,18 @@ from dataclasses import fields, replace
 
 import numpy as np
 
+from cann_plan.cost.layer_block import LayerIndex
 from cann_plan.cost.problem import Problem
 from cann_plan.cost.strategies import Strategies
 from cann_plan.network.table import CommunicationTable
 from cann_plan.network.topology.table import TopologyTable
-from cann_plan.planner.evaluate import evaluate
-from cann_plan.planner.space import Space
+from cann_plan.planner.choices import Range
+from cann_plan.planner.evaluate import evaluate, score
+from cann_plan.planner.layout import fixed_axes
+from cann_plan.planner.search_choices import choices_of
+from cann_plan.planner.space import Space, strategy_space
 from cann_plan.records import dataclass
+from cann_plan.spec.resolve import LoadedPlan
 
 BLOCK = 12
 """Strategies evaluated at once while the best is sought."""
@@ -27,30 +32,47 @@ A tenth of a percent decides nothing, and a mesh or torus may save microseconds 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Feasible strategies, the one with the least lower bound first; `least` (N,) seconds."""
+    """Feasible strategies, the one with the least lower bound first; `least` (N,) seconds. `problem`: what they are
+    evaluated with.
+    """
 
+    problem: Problem
     strategies: Strategies
     least: np.ndarray
 
+    def only(self, rows: np.ndarray) -> Bounds:
+        """Some of the strategies, (N,) booleans."""
+        return Bounds(self.problem, self.strategies.take(rows), self.least[rows])
 
-def bounds(problem: Problem, switch: TopologyTable, space: Space) -> Bounds:
+
+def layout_space(loaded: LoadedPlan, problem: Problem) -> Space:
+    """The usual layouts, with pipeline stages outermost or inside data parallelism where the plan leaves that open."""
+    choices = choices_of(loaded.spec.search, fixed_axes(loaded.spec.parallel), problem, whole=False)
+    if loaded.spec.parallel.rank_order is None and "rank_order" not in choices.ranges:
+        choices = replace(choices, ranges={**choices.ranges, "rank_order": Range(values=(0, 1))})
+    return strategy_space(problem, choices)
+
+
+def bounds(space: Space, switch: TopologyTable) -> Bounds:
     """Lower bounds of all feasible strategies: step time on one ideal switch with the fastest algorithms.
 
     Memory does not depend on the network, so that feasibility holds for all. Step time grows with every communication
     time, and no topology gives a collective more than full injection.
     """
-    free = topology_best(switch)
-    blocks, least = [], []
-    for _, block in space.blocks():
-        result = evaluate(replace(problem, communication=free), block)
-        rows = np.flatnonzero(result.feasible)
-        blocks.append(block.take(rows))
-        least.append(result.step[rows])
+    problem = replace(space.problem, communication=topology_best(switch))
+    layers = LayerIndex(problem, space.layers())
+    kept, least = [], []
+    for start, stop in space.spans():
+        pairs = space.pairs(start, stop)
+        scores = score(problem, pairs, layers)
+        rows = np.flatnonzero(scores.feasible)
+        kept.append(pairs.strategies(rows))
+        least.append(scores.step[rows])
     names = [f.name for f in fields(Strategies)]
-    joined = Strategies(**{name: np.concatenate([getattr(block, name) for block in blocks]) for name in names})
+    joined = Strategies(**{name: np.concatenate([getattr(block, name) for block in kept]) for name in names})
     seconds = np.concatenate(least)
     order = np.argsort(seconds, kind="stable")
-    return Bounds(joined.take(order), seconds[order])
+    return Bounds(space.problem, joined.take(order), seconds[order])
 
 
 def topology_best(switch: TopologyTable) -> TopologyTable:
@@ -63,7 +85,7 @@ def topology_best(switch: TopologyTable) -> TopologyTable:
 
 
 def best_of(
-    problem: Problem, table: CommunicationTable, bounded: Bounds, known: tuple[float, Strategies] | None = None
+    table: CommunicationTable, bounded: Bounds, known: tuple[float, Strategies] | None = None
 ) -> tuple[float, Strategies] | None:
     """Step time and strategy of the best feasible layout on a network, to a tenth of a percent; None: nothing fits.
 
@@ -76,7 +98,7 @@ def best_of(
         if not rows.shape[0]:
             break
         block = bounded.strategies.take(rows)
-        steps = evaluate(replace(problem, communication=table), block).step
+        steps = evaluate(replace(bounded.problem, communication=table), block).step
         at = int(np.argmin(steps))
         if steps[at] < best:
             best, chosen = float(steps[at]), block.take(np.array([at]))

@@ -15,10 +15,9 @@ from cann_plan.planner.compare_topologies_rows import TIE
 from cann_plan.planner.contract_topologies import TopologiesDocument, TopologyRow
 from cann_plan.planner.estimate import estimate
 from cann_plan.planner.evaluate import evaluate
-from cann_plan.planner.space import strategy_space
 from cann_plan.planner.topology_claims import advice, gain, routing_cases
 from cann_plan.planner.topology_network import fabric_for, own_table, scale_out, topology_table
-from cann_plan.planner.topology_search import best_of, bounds
+from cann_plan.planner.topology_search import best_of, bounds, layout_space
 from cann_plan.planner.topology_words import topologies_of
 from cann_plan.spec.errors import SpecError
 from cann_plan.spec.resolve import load_plan
@@ -93,13 +92,13 @@ def test_bounding_finds_what_trying_all_layouts_finds(name):
     job = choose(loaded).job
     own = own_table(job)
     cut = scale_out(own.network, job.cluster.devices)
-    space = strategy_space(job.problem, {})
+    space = layout_space(loaded, job.problem)
     table = topology_table(cut, fabric_for(name, cut), own.options)
     switch = topology_table(cut, fabric_for("switch", cut), own.options)
-    found = best_of(job.problem, table, bounds(job.problem, switch, space))
+    found = best_of(table, bounds(space, switch))
     least = np.inf
     for _, block in space.blocks():
-        result = evaluate(replace(job.problem, communication=table), block)
+        result = evaluate(replace(space.problem, communication=table), block)
         least = min(least, float(np.where(result.feasible, result.step, np.inf).min()))
     assert found is not None
     assert found[0] == pytest.approx(least, rel=1e-3)
