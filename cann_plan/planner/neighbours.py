@@ -78,7 +78,8 @@ def _passes(found: Neighbours) -> None:
 
 
 def _states(found: Neighbours, stages: tuple[int, ...]) -> None:
-    for stage in stages:
+    """Stages of ZeRO; with a pipeline frameworks shard optimizer states alone (see `space.shardings`)."""
+    for stage in stages if found.pipeline == 1 else (0, 1):
         if stage != int(found.base.zero_stage[0]) and found.data * found.context > 1:
             found.add({"zero_stage": stage}, zero_stage=stage)
 

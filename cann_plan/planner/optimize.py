@@ -181,7 +181,7 @@ def _explain(job: Job, known: Job, today: tuple[Strategies, Evaluation] | None, 
     winner = candidate(known, found.best[0])
     against = []
     if len(found.best) > 1:
-        against.append(comparison("runner-up", winner, candidate(known, found.best[1])))
+        against.append(comparison("the runner-up", winner, candidate(known, found.best[1])))
     if today is not None:
         against.append(comparison("today's plan", winner, candidate(job, today[0])))
     return against

@@ -81,7 +81,7 @@ def test_explanation_adds_up_to_the_difference() -> None:
     loaded = load_plan(with_changes(parallel=STATED, search={"tensor": 8}))
     document = optimize(loaded, Wanted(explain=True, workers=1))
     against = {entry["against"]: entry for entry in document["explain"]}
-    assert set(against) == {"runner-up", "today's plan"}
+    assert set(against) == {"the runner-up", "today's plan"}
     for entry in against.values():
         total = sum(term["delta"] for term in entry["time"])
         assert total == pytest.approx(entry["step"]["delta"], rel=1e-9, abs=1e-9 * entry["step"]["winner"])
