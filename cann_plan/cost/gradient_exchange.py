@@ -53,6 +53,7 @@ class ExchangeCosts:
     optimizer: Array
     place: Ints
     sharded: ShardedCosts | None
+    each: Array  # (n,) 1 where gradients are scattered after every micro-batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +98,7 @@ def exchange_costs(problem: Problem, strategies: Strategies, state: RankState, t
     return ExchangeCosts(
         _by_rank(reduce), _by_rank(codec), _by_rank(gather), _by_rank(never), _by_rank(slow_reduce),
         _by_rank(slow_gather), total, optimizer, place, sharded,
+        np.where((s.zero_stage == 2) & problem.scatter_each_micro_batch, 1.0, 0.0),
     )  # fmt: skip
 
 
@@ -128,7 +130,8 @@ def finish_seconds(
     waits = np.maximum(reduce - drain, 0.0)
     exchange = waits.max(axis=0) + gather.max(axis=0)
     hidden = np.maximum(costs.total[at] - exchange, 0.0)
-    sharded = np.zeros(at.shape[0])
+    # gradients kept in shards are scattered after every micro-batch, each behind its own backward where overlapped
+    sharded = reduce.max(axis=0) * (slots - 1.0) * costs.each[at]
     if costs.sharded is not None:
         place = costs.place[at]
         rows = np.flatnonzero(place >= 0)

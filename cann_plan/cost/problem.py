@@ -172,6 +172,7 @@ class Problem:
     library: str = "ideal"  # collective library, whose kernels may take compute units while they overlap
     compression: Compression = NO_COMPRESSION  # of gradients on the wire
     nested_experts: bool = False
+    scatter_each_micro_batch: bool = True  # ZeRO stage 2 scatters gradients of every micro-batch (MindSpore: once)
     scatter_gather: bool = False  # boundary tensors sent in tensor-parallel slices and gathered inside the node
     frozen_states: float = 0.0  # bytes per parameter of a frozen base model (LoRA): weights only
     trainable_fraction: float = 1.0

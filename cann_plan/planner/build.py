@@ -14,7 +14,7 @@ from cann_plan.planner.job import Job
 from cann_plan.planner.layout import stated_layout
 from cann_plan.planner.memory_options import memory_options, probabilities_in_activation, retention
 from cann_plan.planner.offload import offload_options
-from cann_plan.planner.stack import attention_kernel, fused_operators, stack_parameters
+from cann_plan.planner.stack import attention_kernel, fused_operators, say_outside_range, stack_parameters
 from cann_plan.planner.states import compute_dtype, linear_dtype, state_bytes
 from cann_plan.planner.untimed import UNKNOWN_RATE, NoTraffic, untimed_device
 from cann_plan.spec.cluster import Cluster
@@ -35,9 +35,7 @@ TOKENS_PER_STEP = 4.0 * 2.0**20  # a common pre-training batch of about 4 Mi tok
 TOKENS_PER_PARAMETER = 20.0  # compute-optimal training, Hoffmann et al. 2022 (arXiv 2203.15556)
 
 
-def build_job(
-    plan: PlanSpec, model: ModelSpec, cluster: Cluster, profile: ProfileSpec, *, timed: bool = True
-) -> Job:
+def build_job(plan: PlanSpec, model: ModelSpec, cluster: Cluster, profile: ProfileSpec, *, timed: bool = True) -> Job:
     """Resolve every number a plan leaves open, recording each as an assumption.
 
     Not `timed`: rates of the device and its links are not needed and no time of the job means anything.
@@ -60,6 +58,7 @@ def build_job(
     peak, peak_source = _peak(cluster, precision) if timed else (UNKNOWN_RATE, "not stated")
     device = _device(cluster) if timed else untimed_device(cluster)
     stack = stack_parameters(profile, plan.software, cluster, assumptions, warnings)
+    say_outside_range(profile, cluster, sequence, architecture.hidden, warnings)
     kernel = attention_kernel(plan.software, profile, assumptions)
     states = state_bytes(training, precision, profile, assumptions)
     settings = _settings(plan, architecture, cluster, sequence, task, kernel, profile, assumptions)
@@ -93,6 +92,7 @@ def build_job(
         compression=gradient_compression(plan, states, warnings),
         nested_experts=(plan.parallel.group_generator or profile.defaults.group_generator) == "nested",
         scatter_gather=profile.defaults.scatter_gather,
+        scatter_each_micro_batch=profile.defaults.states != "mindspore",
         frozen_states=_frozen_bytes(task, states.live) if trainable < 1.0 else 0.0,
         trainable_fraction=trainable,
         offload=offload_options(plan, cluster, profile, states, settings, architecture, counts, assumptions),

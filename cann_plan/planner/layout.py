@@ -46,6 +46,8 @@ def stated_layout(
     scope = parallel.recompute.scope or "chunk"
     order = rank_order(parallel)
     if all(getattr(parallel, name) is None for name in DEGREES):
+        if not parallel.layer_split.even:
+            raise PlanError("parallel.layer_split", "needs a stated layout: its stages are those of parallel.pipeline")
         return Layout(None, policies, (None,), lists, scope, order, 1)
     tensor, pipeline = parallel.tensor or 1, parallel.pipeline or 1
     context, expert = parallel.context or 1, parallel.expert or 1
