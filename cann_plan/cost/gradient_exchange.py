@@ -211,10 +211,13 @@ def _gathers(problem: Problem, state: RankState, groups: tuple[Ints, Ints], per_
 
 
 def _tied_embedding(problem: Problem, strategies: Strategies, state: RankState, table: StageTable) -> Array:
-    """Gradient all-reduce of a tied table between the first and the last stage, (n, J)."""
+    """Gradient all-reduce of a table that the first and the last stage hold, (n, J): tied, or embedded with again by
+    prediction modules.
+    """
     width = table.candidates.shape[0]
     shared = table.pipeline == 1 or table.placement != LOOP  # both ends on the same rank, or on both ranks of a pair
-    if not problem.architecture.tied_embeddings or shared:
+    copied = problem.architecture.tied_embeddings or problem.architecture.mtp_layers > 0
+    if not copied or shared:
         return np.zeros((len(strategies), width))
     s = strategies
     size = problem.architecture.vocabulary * problem.architecture.hidden / s.tensor * problem.states.reduce

@@ -166,7 +166,7 @@ def _prediction_operators(problem: Problem, rows: LayerRows, head: list[Operator
     tokens = settings.tokens(rows) / rows.sequence_shards
     hidden = np.full_like(tokens, float(architecture.hidden))
     joined = linear("prediction_projection", ("prediction",), settings, tokens, hidden, 2.0 * hidden)
-    layer = layer_operators(architecture.kinds[architecture.sequence[-1]], rows, settings)
+    layer = layer_operators(architecture.kinds[architecture.last_kind], rows, settings)
     return [joined, *layer, *head] * architecture.mtp_layers
 
 

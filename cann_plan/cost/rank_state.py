@@ -61,6 +61,9 @@ def rank_state(problem: Problem, strategies: Strategies, block: LayerBlock, row:
     if problem.architecture.tied_embeddings and (table.pipeline == 1 or table.placement == VEE):
         head = np.full_like(head, hidden)
     edge = first * block.dense[kinds][row][:, None] + last * head[:, None]
+    if problem.architecture.mtp_layers and not problem.architecture.tied_embeddings:
+        # prediction modules embed the tokens again: the last stage holds a copy of the first one's table
+        edge = edge + (last * (1.0 - first)) * block.dense[kinds][row][:, None]
     dense = dense + edge
     for index in range(kinds + 2, len(block.costs)):
         dense = dense + last * block.dense[index][row][:, None]

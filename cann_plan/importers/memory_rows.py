@@ -117,6 +117,7 @@ def _by_fields(row: dict[str, Any]) -> MemoryRow:
     parallel["cp_algo"] = str(parallel.get("cp_algo") or "").removesuffix(" (default)") or None
     if isinstance(parallel.get("num_layer_list"), bool):
         parallel.pop("num_layer_list")
+    _latent_attention(source["model"])
     if "tp-2d" in flags:
         raise RowSkippedError("two-dimensional tensor parallelism")
     source["measured"] = {"peak_memory_gib": max(high for _, high in row["measured"]["rank_mem_mib"].values()) / 1024.0}
@@ -139,6 +140,20 @@ def _by_fields(row: dict[str, Any]) -> MemoryRow:
         readings.append(MemoryReading("static", int(rank), float(allocated) / 1024.0))
         readings.append(MemoryReading("peak", int(rank), float(maximum) / 1024.0))
     return MemoryRow(str(row["id"]), plan, tuple(readings), True, frozenset(judged), tuple(remarks))
+
+
+def _latent_attention(model: dict[str, Any]) -> None:
+    """Ranks and head sizes of latent attention beside the other fields, as rows of training runs state them.
+
+    Ranks without head sizes are launch arguments of a script whose model does not use them.
+    """
+    ranks = model.get("attention")
+    if not isinstance(ranks, dict):
+        return
+    latent = ranks.pop("type", None) == "mla" and "qk_rope_head_dim" in ranks
+    model["attention"] = "mla" if latent else None
+    if latent:
+        model |= ranks
 
 
 def _measured_row(source: dict[str, Any]) -> MeasuredRow:

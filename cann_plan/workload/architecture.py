@@ -153,6 +153,15 @@ class Architecture:
     token_types: int = 0  # rows of a token-type table (BERT)
 
     @property
+    def last_kind(self) -> int:
+        """Index in `kinds` of the last layer that holds something (place holders of pipeline stages hold nothing)."""
+        kinds = self.kinds
+        filled = [
+            k for k in self.sequence if not isinstance(kinds[k].ffn, NoFfn) or not isinstance(kinds[k].mixer, NoMixer)
+        ]
+        return filled[-1] if filled else self.sequence[-1]
+
+    @property
     def layers(self) -> int:
         """Number of layers, without multi-token-prediction modules."""
         return len(self.sequence)

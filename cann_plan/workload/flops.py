@@ -126,7 +126,7 @@ def mtp_flops_per_token(arch: Architecture, sequence_length: ArrayLike, *, causa
     s = _array(sequence_length)
     if not arch.mtp_layers:
         return np.zeros_like(s)
-    layer = layer_flops_per_token(arch, arch.kinds[arch.sequence[-1]], s, causal=causal and not arch.encoder)
+    layer = layer_flops_per_token(arch, arch.kinds[arch.last_kind], s, causal=causal and not arch.encoder)
     each = layer + 4.0 * arch.hidden * arch.hidden + head_flops_per_token(arch)
     return arch.mtp_layers * each
 

@@ -269,7 +269,7 @@ def _mtp(arch: Architecture, kinds: tuple[LayerParameters, ...]) -> int:
     """
     if not arch.mtp_layers:
         return 0
-    each = kinds[arch.sequence[-1]].total + 2 * arch.hidden * arch.hidden + 3 * norm_parameters(arch, arch.hidden)
+    each = kinds[arch.last_kind].total + 2 * arch.hidden * arch.hidden + 3 * norm_parameters(arch, arch.hidden)
     return arch.mtp_layers * each
 
 
