@@ -86,6 +86,7 @@ class LayerCost:
 class _Pass:
     rows: int
     launch_s: float
+    gap_s: float
 
     def __post_init__(self) -> None:
         zero = np.zeros(self.rows)
@@ -132,7 +133,7 @@ class _Pass:
         expert = self.exposed["expert"] - hidden_expert
         context = self.exposed["context"] + ring_exposed
         busy = self.compute + tensor + context + expert
-        host = np.maximum(self.launches * self.launch_s - busy, 0.0)
+        host = np.maximum(self.launches * self.launch_s - busy, 0.0) + self.launches * self.gap_s
         return PhaseCost(
             self.compute, tensor, context, expert, self.behind["tensor"] + hidden_tensor,
             self.behind["context"] + (self.ring - ring_exposed), self.behind["expert"] + hidden_expert, host,
@@ -149,9 +150,9 @@ def layer_cost(
     policies: Sequence[Policy],
 ) -> LayerCost:
     """Walk the operators of a layer once forward, once backward, and once per policy for the replay and the peaks."""
-    launch_s = compute.stack.launch_s
+    launch_s, gap_s = compute.stack.launch_s, compute.stack.gap_s
     timed = [(operator, _operator_time(operator, compute)) for operator in operators]
-    forward, backward = _Pass(rows, launch_s), _Pass(rows, launch_s)
+    forward, backward = _Pass(rows, launch_s, gap_s), _Pass(rows, launch_s, gap_s)
     weight = np.zeros(rows)
     for operator, time in timed:
         attention = isinstance(operator.work, CoreAttention)
@@ -165,7 +166,7 @@ def layer_cost(
             backward.add_hidden(operator.work.axis, operator.work.backward_hidden, communicate)
     results = []
     for policy in policies:
-        replay = _Pass(rows, launch_s)
+        replay = _Pass(rows, launch_s, gap_s)
         for operator, time in timed:
             if not policy.replays(operator):
                 continue

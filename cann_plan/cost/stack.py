@@ -19,6 +19,7 @@ class Stack:
     fp8_rate: float = 1.0  # fp8 recipe over the operator table's fp8 product
     grouped_time: float = 1.0  # grouped expert products
     launch_s: float = 0.0  # host time per operator launch, seconds (0: never host bound)
+    gap_s: float = 0.0  # idle time between dependent kernels, per launch, seconds; nothing hides it
     step_s: float = 0.0  # fixed time per step, seconds
     expert_hidden: float = 0.0  # share of expert all-to-all hidden behind compute when expert overlap is on
     mc2_hidden: float = 0.25  # share of tensor-parallel collectives hidden by fused matmul-communication kernels

@@ -26,6 +26,7 @@ FRAMEWORKS: Final = (
     ("MindFormers r1.0", "mindformers-1.0", "releases up to 1.0 form a class of their own"),
     ("MindFormers r1.5", "mindformers-1.5", "releases from 1.5 form a class of their own"),
     ("MindFormers dev", "mindformers-1.5", "releases from 1.5 form a class of their own"),
+    ("BigScience", "bigscience", "BigScience's build on Jean Zay is a class of its own"),
     ("AutoModel", "fsdp", "NeMo AutoModel trains with PyTorch FSDP2"),
     ("metaseq", "fsdp", "metaseq shards with FairScale's FSDP"),
     ("GPT-NeoX", "megatron-deepspeed", "GPT-NeoX is Megatron with DeepSpeed"),

@@ -70,7 +70,11 @@ def import_row(row: MeasuredRow) -> ImportedRow:
     stack_word, framework = top.text("stack"), top.text("framework") or ""
     profile, found = stack_name(top)
     remarks += found
-    if profile in ("megatron", "megatron-deepspeed") and description.get("gated") is False and "moe" not in description:
+    if (
+        profile in ("megatron", "megatron-deepspeed", "bigscience")
+        and description.get("gated") is False
+        and "moe" not in description
+    ):
         description["dropout"] = True
         remarks.append(
             Remark("model.dropout", True, "Megatron's --hidden-dropout and --attention-dropout default to 0.1")

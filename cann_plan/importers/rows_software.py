@@ -104,7 +104,7 @@ def _attention(
         kernel, reason = STACK_KERNELS[stack]
         software["attention"] = kernel
         remarks.append(Remark("software.attention", kernel, reason))
-    elif flash and profile == "megatron-deepspeed":
+    elif flash and profile in ("megatron-deepspeed", "bigscience"):
         software["attention"] = "flash"
 
 

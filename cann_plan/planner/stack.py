@@ -27,7 +27,7 @@ def stack_parameters(
     if calibration is None or calibration.interval.n == 0:
         _say_inherited(profile, p, cluster, warnings)
     factor = _library_factor(software, assumptions)
-    launch_s = 0.0 if software.graph_mode == "graph" else p.launch_us * 1e-6
+    eager = 0.0 if software.graph_mode == "graph" else 1e-6  # a captured graph launches as one
     for name in ("deterministic", "launch_blocking"):
         if getattr(software, name):
             warnings.add(
@@ -35,7 +35,7 @@ def stack_parameters(
             )
     return Stack(
         profile.name, p.compute_time * factor, p.vector_time * factor, p.attention_rate, p.fp8_rate, p.grouped_time,
-        launch_s, p.step_ms * 1e-3, p.expert_hidden, p.mc2_hidden, p.bulk_hidden,
+        p.launch_us * eager, p.gap_us * eager, p.step_ms * 1e-3, p.expert_hidden, p.mc2_hidden, p.bulk_hidden,
     )  # fmt: skip
 
 

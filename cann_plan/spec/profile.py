@@ -51,6 +51,7 @@ class ProfileParameters(Section):
     fp8_rate: PositiveNumber = 1.0
     grouped_time: PositiveNumber = 1.0
     launch_us: NonNegativeNumber = 0.0
+    gap_us: NonNegativeNumber = 0.0
     step_ms: NonNegativeNumber = 0.0
     expert_hidden: Fraction = 0.7
     mc2_hidden: Fraction = 0.25
