@@ -76,6 +76,18 @@ def passes(
     return Passes(pipelined, ahead, behind, drain, slots, critical, found, flops)
 
 
+def busy_seconds(
+    problem: Problem, strategies: Strategies, block: LayerBlock, row: Ints, table: StageTable, micro_batches: Ints
+) -> Array:
+    """Seconds the busiest stage works in a step, (n,): no schedule is faster."""
+    replays = table.replayed(recomputed_layers(problem, strategies, table))
+    forward, backward, _ = _chunk_seconds(problem, strategies, block, row, table, replays)
+    half = 0.5 if table.placement == PAIR else 1.0
+    work = (table.of_ranks(forward) * half + table.of_ranks(backward) * half).max(axis=0)
+    result: Array = work * micro_batches.astype(np.float64)
+    return result
+
+
 def _chunk_seconds(
     problem: Problem, strategies: Strategies, block: LayerBlock, row: Ints, table: StageTable, replays: list[Ints]
 ) -> tuple[Array, Array, Array]:

@@ -19,7 +19,7 @@ from cann_plan.cost.memory import (
     standing_bytes,
 )
 from cann_plan.cost.memory_activations import rank_activations
-from cann_plan.cost.passes import passes
+from cann_plan.cost.passes import busy_seconds, passes
 from cann_plan.cost.problem import Problem
 from cann_plan.cost.rank_state import rank_state
 from cann_plan.cost.stages import StageTable, stage_table
@@ -124,8 +124,11 @@ def evaluate(problem: Problem, strategies: Strategies) -> Evaluation:
     return result
 
 
-def score(problem: Problem, pairs: Pairs, layers: LayerIndex | None = None) -> Scores:
-    """Step time, memory and feasibility of pairs, to the same bits as `evaluate`; the time only of those that fit."""
+def score(problem: Problem, pairs: Pairs, layers: LayerIndex | None = None, limit: float = np.inf) -> Scores:
+    """Step time, memory and feasibility of pairs, to the same bits as `evaluate`; the time only of those that fit.
+
+    A step whose busiest stage alone works longer than `limit` seconds is not worked out: its time is infinite.
+    """
     reason = broken(problem, pairs)
     step, device, host = (np.full(len(pairs), np.nan) for _ in range(3))
     for group in groups(problem, pairs, np.flatnonzero(reason == 0), layers):
@@ -141,14 +144,29 @@ def score(problem: Problem, pairs: Pairs, layers: LayerIndex | None = None) -> S
         reason[group.place] = unfit(problem, fullest, nodes)
         fits = np.flatnonzero(reason[group.place] == 0)
         if fits.shape[0]:
-            step[group.place[fits]] = _steps(problem, group, fits)
+            step[group.place[fits]] = _steps(problem, group, fits, limit)
     return Scores(step, device, host, reason)
 
 
-def _steps(problem: Problem, group: Group, rows: Ints) -> Array:
-    """Seconds of a step of some of a group's pairs, working out their passes and states only."""
+ROUNDING = 1e-9
+"""Relative margin for the last bits in which a bound and the time it bounds may differ."""
+
+
+def _steps(problem: Problem, group: Group, rows: Ints, limit: float) -> Array:
+    """Seconds of a step of some of a group's pairs, working out only their passes and states; infinite beyond `limit`."""
     block, ahead, behind = group.block, group.ahead[rows], group.behind[rows]
-    used, its = distinct(ahead), distinct(behind)
+    used = distinct(ahead)
+    if np.isfinite(limit):
+        first = group.first.take(used)
+        slots = micro_batches(problem, first)
+        busy = busy_seconds(problem, first, block, group.first_row[used], group.table, slots)
+        within = busy * (1.0 - ROUNDING) + problem.compute.stack.step_s <= limit
+        kept = np.flatnonzero(within[np.searchsorted(used, ahead)])
+        result = np.full(rows.shape[0], np.inf)
+        if kept.shape[0]:
+            result[kept] = _steps(problem, group, rows[kept], np.inf)
+        return result
+    its = distinct(behind)
     first, second = group.first.take(used), group.second.take(its)
     made = passes(
         problem, first, block, group.first_row[used], group.table, micro_batches(problem, first), parts=False

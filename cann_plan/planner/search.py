@@ -15,7 +15,7 @@ from cann_plan.planner.constraints import REASONS
 from cann_plan.planner.evaluate import DOES_NOT_FIT, score
 from cann_plan.planner.front import Front
 from cann_plan.planner.objective import TIME, Objective
-from cann_plan.planner.pairs import Pairs
+from cann_plan.planner.pairs import Pairs, pairs_of
 from cann_plan.planner.space import BLOCK, Space
 
 Progress = Callable[[int, int], None]
@@ -23,6 +23,10 @@ Ints = NDArray[np.int64]
 
 WORTH_WORKERS = 200_000
 """Strategies from which starting processes pays."""
+
+
+SAMPLE = 4096
+"""Strategies, spread evenly over a space, whose best give a search its first limit."""
 
 
 class Blocks(Protocol):
@@ -74,23 +78,30 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A search as its workers see it: `than` is the step time that `Found.better` counts below."""
+    """A search as its workers see it: `than` is the step time that `Found.better` counts below.
+
+    `limit` holds one number, a step time that `top` feasible strategies reach: where time alone counts, slower ones
+    need not be worked out. Every process lowers its own.
+    """
 
     space: Space
     layers: LayerIndex
     objectives: tuple[Objective, ...]
     top: int
     than: float
+    limit: list[float] = field(default_factory=lambda: [float("inf")])
 
     def part(self, start: int, stop: int) -> Part:
         """Answer for strategies `start` to `stop`."""
         pairs = self.space.pairs(start, stop)
-        scores = score(self.space.problem, pairs, self.layers)
+        scores = score(self.space.problem, pairs, self.layers, max(self.limit[0], self.than))
         rows = np.flatnonzero(scores.feasible)
         front = Front(self.top, len(self.objectives))
         values = np.stack([objective.values(scores, rows) for objective in self.objectives])
         kept = front.candidates(values)
         front.add(values[:, kept], mechanisms(pairs, rows[kept]), start + rows[kept], scores.step[rows[kept]])
+        if self.objectives == (TIME,) and len(front.steps) == self.top:
+            self.limit[0] = min(self.limit[0], float(front.steps[-1]))
         short = np.flatnonzero(scores.reason == DOES_NOT_FIT)
         closest = (float("inf"), -1)
         if short.shape[0]:
@@ -126,6 +137,8 @@ def search(
     if not len(space):
         return found
     question = Question(space, LayerIndex(space.problem, space.layers()), objectives, top, than)
+    if objectives == (TIME,) and len(space) > 4 * SAMPLE:
+        question.limit[0] = _reached(space, top)
     spans = space.spans(block)
     whole = Part(np.zeros(len(REASONS), np.int64), Front(top, len(objectives)))
     done = 0
@@ -145,6 +158,15 @@ def search(
         found.closest = space.rows(whole.closest[1], whole.closest[1] + 1)
     found.better = whole.better
     return found
+
+
+def _reached(space: Space, top: int) -> float:
+    """A step time that `top` feasible strategies of a sample reach; infinite where the sample has too few."""
+    index = np.arange(SAMPLE) * (len(space) // SAMPLE)
+    pairs = pairs_of(space.at(index))
+    steps = np.sort(score(space.problem, pairs).step)
+    reached = steps[np.isfinite(steps)]
+    return float(reached[top - 1]) if reached.shape[0] >= top else float("inf")
 
 
 def _answers(

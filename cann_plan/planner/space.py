@@ -92,6 +92,17 @@ class Space:
         pairs = self.pairs(start, stop)
         return pairs.strategies(np.arange(len(pairs)))
 
+    def at(self, index: Ints) -> Strategies:
+        """The strategies with some numbers, in their order."""
+        layout = np.searchsorted(self.before, index, side="right") - 1
+        ahead, behind = np.divmod(index - self.before[layout], self.states.count[layout])
+        axes = {name: values[layout] for name, values in self.columns.items()}
+        passes = self.passes.table[self.passes.start[layout] + ahead]
+        states = self.states.table[self.states.start[layout] + behind]
+        axes |= {name: passes[:, place] for place, name in enumerate(PASS_AXES)}
+        axes |= {name: states[:, place] for place, name in enumerate(STATE_AXES)}
+        return Strategies.of(**axes)
+
     def spans(self, size: int = BLOCK) -> list[tuple[int, int]]:
         """(first, one beyond the last) strategy of blocks of at most `size` that do not mix stage tables."""
         names = ("pipeline", "virtual", "schedule", "split")

@@ -57,6 +57,18 @@ def test_scores_of_what_fits_are_the_evaluation_to_the_last_bit(model: str, clus
     np.testing.assert_array_equal(scores.step[result.feasible], result.step[result.feasible])
 
 
+@pytest.mark.parametrize(("model", "cluster", "nodes"), [*SMALL, ("gpt3-175b", "dgx-a100", 16)])
+def test_what_a_limit_leaves_out_is_slower_than_the_limit(model: str, cluster: str, nodes: int) -> None:
+    space, result = small(model, cluster, nodes)
+    limit = float(np.median(result.step[result.feasible]))
+    scores = score(space.problem, space.pairs(0, len(space)), limit=limit)
+    left_out = np.isinf(scores.step)
+    assert left_out.any()
+    assert (result.step[left_out] > limit).all()
+    kept = result.feasible & ~left_out
+    np.testing.assert_array_equal(scores.step[kept], result.step[kept])
+
+
 def outcome(found: Found) -> tuple[object, ...]:
     closest = None if found.closest is None else (found.closest_bytes, int(found.closest.tensor[0]))
     return found.index, found.steps, found.evaluated, found.feasible, found.infeasible, closest, found.better
