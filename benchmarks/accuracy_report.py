@@ -285,7 +285,11 @@ def _family(sample: Sample) -> str:
             f"Ascend {'910A' if '910a' in device else '910B'}, {'MindSpore' if 'mindformers' in stack else 'PyTorch'}"
         )
     generation = {"volta": "V100", "ampere": "A100", "hopper": "H100, H200", "blackwell": "Blackwell"}
-    kind = "Megatron" if stack in ("megatron", "nemo", "megatron-bridge", "megatron-deepspeed", "bigscience") else "FSDP, ZeRO, JAX"
+    kind = (
+        "Megatron"
+        if stack in ("megatron", "nemo", "megatron-bridge", "megatron-deepspeed", "bigscience")
+        else "FSDP, ZeRO, JAX"
+    )
     return f"{generation.get(str(sample.place.family), device)}, {kind}"
 
 
