@@ -17,87 +17,97 @@ Floats = NDArray[np.float64]
 
 ROWS_AT_ONCE = 4096  # rows per pass over the program: two dozen arrays of this length stay in a core's cache
 
-Token = tuple[int, int, int]  # (1 forward or -1 gradient of the input, supplying chunk, micro-batch)
 Parts = tuple[tuple[int, int], ...]  # ((kind, chunk), ...) that run as one
 
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One operation: which stage, which duration, what it waits for, what it supplies to another stage."""
-
-    stage: int
-    cost: int  # index into Program.costs
-    waits: tuple[Token, ...]
-    supplies: tuple[Token, ...]
+NONE = -1  # no result waited for or supplied
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A schedule's operations in an order in which every input precedes its consumer."""
+    """A schedule's operations in an order in which every input precedes its consumer.
 
-    steps: tuple[Step, ...]
+    `steps` (S, 6): stage, place of the duration in `costs`, places of up to two results of other stages waited for and
+    of up to two supplied to other stages. A place is used again once its result was taken; `places` in all.
+    """
+
+    steps: NDArray[np.int32]
     costs: tuple[Parts, ...]  # distinct durations
     sends: tuple[bool, ...]  # whether an operation of that duration sends to another stage
+    places: int
 
 
 def prepare(schedule: Schedule, stages: int, micro_batches: int, virtual: int) -> Program:
     """Topological order of a schedule. Raises ValueError as `stage_orders`, RuntimeError if operations deadlock."""
-    chunks = stages * virtual
-    orders = [
-        [_step(schedule, stages, chunks, micro_batches, stage, operation) for operation in order]
-        for stage, order in enumerate(stage_orders(schedule, stages, micro_batches, virtual))
-    ]
-    steps: list[Step] = []
+    chunks, m = stages * virtual, micro_batches
+    halves = [[stage_of(schedule, stages, chunk, i, m) for chunk in range(chunks)] for i in (0, m - 1)]
+    orders = stage_orders(schedule, stages, m, virtual)
+    steps: list[tuple[int, ...]] = []
     costs: dict[Parts, int] = {}
     sends: list[bool] = []
-    ready: set[Token] = set()
+    held: dict[int, int] = {}  # result supplied and not yet taken -> its place
+    free: list[int] = []
+    places = 0
     at = [0] * stages
-    while sum(at) < sum(len(order) for order in orders):
-        before = len(steps)
+    left = sum(len(order) for order in orders)
+    while left:
+        before = left
         for stage, order in enumerate(orders):
             while at[stage] < len(order):
-                waits, supplies, parts = order[at[stage]]
-                if any(token not in ready for token in waits):
+                operation = order[at[stage]]
+                waits, supplies = _exchanges(operation, stage, halves, chunks, m)
+                if any(token not in held for token in waits):
                     break
-                if parts not in costs:
-                    costs[parts] = len(costs)
+                parts = tuple([(int(kind), chunk) for kind, chunk, _ in operation])
+                cost = costs.get(parts)
+                if cost is None:
+                    cost = costs[parts] = len(costs)
                     sends.append(bool(supplies))
-                steps.append(Step(stage, costs[parts], waits, supplies))
-                ready.update(supplies)
+                taken = [held.pop(token) for token in waits]
+                given = []
+                for token in supplies:
+                    if not free:
+                        free.append(places)
+                        places += 1
+                    held[token] = free.pop()
+                    given.append(held[token])
+                free += taken
+                steps.append((stage, cost, *taken, *[NONE] * (2 - len(taken)), *given, *[NONE] * (2 - len(given))))
                 at[stage] += 1
-        if len(steps) == before:
+                left -= 1
+        if left == before:
             raise RuntimeError("the schedule's operations wait for each other")
-    return Program(tuple(steps), tuple(costs), tuple(sends))
+    return Program(np.asarray(steps, np.int32), tuple(costs), tuple(sends), places)
 
 
-# A prepared pass takes 350 bytes: many programs up to 11 MB are kept, larger ones (to 100 MB) only while in use.
+def _exchanges(
+    operation: Operation, stage: int, owners: list[list[int]], chunks: int, m: int
+) -> tuple[list[int], list[int]]:
+    """Results an operation waits for from other stages and supplies to others, as integers."""
+    waits, supplies = [], []
+    for kind, chunk, i in operation:
+        if kind == Kind.BACKWARD_WEIGHT:
+            continue
+        owner = owners[2 * i >= m]  # only DualPipe's differs between the halves of the micro-batches
+        way = 1 if kind == Kind.FORWARD else -1
+        source, target = chunk - way, chunk + way
+        side = chunks if way == 1 else 0
+        if 0 <= source < chunks and owner[source] != stage:
+            waits.append((side + source) * m + i)
+        if 0 <= target < chunks and owner[target] != stage:
+            supplies.append((side + chunk) * m + i)
+    return waits, supplies
+
+
+# A prepared pass takes 24 bytes: many programs up to 0.8 MB are kept, larger ones (to 7 MB) few.
 SMALL_PROGRAM = 32_000  # passes
-_small = lru_cache(maxsize=32)(prepare)
-_large = lru_cache(maxsize=2)(prepare)
+_small = lru_cache(maxsize=256)(prepare)
+_large = lru_cache(maxsize=8)(prepare)
 
 
 def program(schedule: Schedule, stages: int, micro_batches: int, virtual: int) -> Program:
     """`prepare`, remembered."""
     small = 2 * stages * virtual * micro_batches <= SMALL_PROGRAM
     return (_small if small else _large)(schedule, stages, micro_batches, virtual)
-
-
-def _step(
-    schedule: Schedule, stages: int, chunks: int, m: int, stage: int, operation: Operation
-) -> tuple[tuple[Token, ...], tuple[Token, ...], Parts]:
-    """What an operation waits for from other stages, what it supplies to others, and what it costs."""
-    waits: list[Token] = []
-    supplies: list[Token] = []
-    for kind, chunk, i in operation:
-        if kind is Kind.BACKWARD_WEIGHT:
-            continue
-        way = 1 if kind is Kind.FORWARD else -1
-        source, target = chunk - way, chunk + way
-        if 0 <= source < chunks and stage_of(schedule, stages, source, i, m) != stage:
-            waits.append((way, source, i))
-        if 0 <= target < chunks and stage_of(schedule, stages, target, i, m) != stage:
-            supplies.append((way, chunk, i))
-    return tuple(waits), tuple(supplies), tuple((int(kind), chunk) for kind, chunk, _ in operation)
 
 
 def slowest_stage(
@@ -153,17 +163,22 @@ def _run(plan: Program, columns: tuple[Floats, ...], send: Floats, stages: int, 
         for kind, chunk in parts[1:]:
             seconds = seconds + by_kind[kind][chunk]
         costs.append(seconds + send if sends and not overlapped else seconds)
-    clock = [np.zeros_like(send) for _ in range(stages)]
-    ready: dict[Token, Floats] = {}
-    for step in plan.steps:
-        now = clock[step.stage]
-        for token in step.waits:
-            now = np.maximum(now, ready.pop(token))
-        now = now + costs[step.cost]
-        clock[step.stage] = now
-        for token in step.supplies:
-            ready[token] = now + send if overlapped else now
+    clock = list(np.zeros((stages, send.shape[0])))
+    ready = list(np.empty((plan.places, send.shape[0])))
+    maximum, add = np.maximum, np.add
+    lag = send if overlapped else np.zeros_like(send)
+    for stage, cost, first, second, out, other in plan.steps.tolist():
+        now = clock[stage]
+        if first >= 0:
+            maximum(now, ready[first], out=now)
+            if second >= 0:
+                maximum(now, ready[second], out=now)
+        add(now, costs[cost], out=now)
+        if out >= 0:
+            add(now, lag, out=ready[out])
+            if other >= 0:
+                add(now, lag, out=ready[other])
     end = clock[0]
-    for other in clock[1:]:
-        end = np.maximum(end, other)
+    for late in clock[1:]:
+        end = maximum(end, late)
     return end

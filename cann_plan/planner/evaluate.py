@@ -153,7 +153,7 @@ ROUNDING = 1e-9
 
 
 def _steps(problem: Problem, group: Group, rows: Ints, limit: float) -> Array:
-    """Seconds of a step of some of a group's pairs, working out only their passes and states; infinite beyond `limit`."""
+    """Seconds of a step of some of a group's pairs from their passes and states only; infinite beyond `limit`."""
     block, ahead, behind = group.block, group.ahead[rows], group.behind[rows]
     used = distinct(ahead)
     if np.isfinite(limit):
