@@ -39,7 +39,7 @@ PARAMETERS: Final = (
     Parameter("bulk_hidden", "bulk_hidden", 1.0, 0.35, 0.35, 0.05, 0.9),
     # PyTorch eager dispatch takes 10 to 100 us per operator on the host
     Parameter("launch_us", "launch_s", 1e-6, 20.0, 0.8, 1.0, 150.0),
-    # between dependent kernels the device idles for microseconds, longer where Python, locks and synchronisation intervene
+    # between dependent kernels the device idles for microseconds, longer where Python or synchronisation intervene
     Parameter("gap_us", "gap_s", 1e-6, 4.0, 0.8, 0.5, 400.0),
     Parameter("step_ms", "step_s", 1e-3, 20.0, 1.0, 1.0, 1000.0),
 )
