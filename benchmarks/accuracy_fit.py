@@ -13,7 +13,7 @@ from benchmarks.accuracy_workers import Sample, Workers
 from cann_plan.planner import calibrate_hierarchy as hierarchy
 
 Array = NDArray[np.float64]
-VERIFIED = 3
+VERIFIED = 2
 """Groups whose linear refit is checked against a full one."""
 SHARE_KEPT, DRAWS = 0.8, 5
 """Share of groups kept and number of draws of the stability study."""

@@ -47,6 +47,7 @@ Refits use the derivatives at the full optimum. The largest groups refitted from
 Stability: fitting a random {kept} of the groups ({draws} draws) moves predictions of the other runs by {median} in the
 median, {p90} in the 90th percentile.
 """
+MEGATRON = ("megatron", "nemo", "megatron-bridge", "megatron-deepspeed", "bigscience")
 SOURCES = {
     "korthikanti22-t5": "Korthikanti et al. 2022, table 5",
     "narayanan21-t1": "Narayanan et al. 2021, table 1",
@@ -285,11 +286,7 @@ def _family(sample: Sample) -> str:
             f"Ascend {'910A' if '910a' in device else '910B'}, {'MindSpore' if 'mindformers' in stack else 'PyTorch'}"
         )
     generation = {"volta": "V100", "ampere": "A100", "hopper": "H100, H200", "blackwell": "Blackwell"}
-    kind = (
-        "Megatron"
-        if stack in ("megatron", "nemo", "megatron-bridge", "megatron-deepspeed", "bigscience")
-        else "FSDP, ZeRO, JAX"
-    )
+    kind = "Megatron" if stack in MEGATRON else "FSDP, ZeRO, JAX"
     return f"{generation.get(str(sample.place.family), device)}, {kind}"
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from cann_plan.importers.rows import MeasuredRow, RowSkippedError
 from cann_plan.planner.calibrate_hierarchy import PRIOR, Observation, Place
+from cann_plan.planner.calibrate_model import NAMES
 from cann_plan.planner.calibrate_runs import Run, prepare_run
 from cann_plan.workload.flops import model_flops_per_token
 
@@ -109,7 +110,8 @@ def _serve(pipe: Connection, rows: list[MeasuredRow]) -> None:
         except RowSkippedError as reason:
             skipped.append((row.id, str(reason)))
             continue
-        base, slopes = run.derivatives(PRIOR.mean)
+        usable = row.tier in ("A", "B") and not row.data.get("odd")
+        base, slopes = run.derivatives(PRIOR.mean) if usable else (float(np.log(run.shipped_s)), np.zeros(len(NAMES)))
         runs.append(run)
         samples.append(_sample(run, base, slopes))
     pipe.send((samples, skipped))
