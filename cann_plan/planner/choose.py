@@ -129,7 +129,7 @@ def _fewest_nodes(loaded: LoadedPlan, on_progress: Progress | None, *, timed: bo
             code = int(broken_constraint(job.problem, job.strategies)[0])
             if code:
                 continue
-            found = _judged(job, job.strategies)
+            found = judged(job, job.strategies)
             strategies: Strategies | None = job.strategies
         else:
             job, found = best_layout(job, loaded, on_progress=on_progress, timed=timed)
@@ -155,7 +155,7 @@ def _possible(loaded: LoadedPlan, devices: int) -> bool:
     return devices % ranks == 0
 
 
-def _judged(job: Job, strategies: Strategies) -> Found:
+def judged(job: Job, strategies: Strategies) -> Found:
     """The stated strategy as the outcome of a search among one."""
     scores = score(job.problem, pairs_of(strategies))
     fits = bool(scores.feasible[0])

@@ -44,6 +44,7 @@ __all__ = [
     "ClaimEntry",
     "ClaimFigure",
     "ClaimsDocument",
+    "ClusterSize",
     "CollectiveDocument",
     "CollectiveRow",
     "CollectiveSweepDocument",
@@ -149,17 +150,43 @@ class Candidate(TypedDict):
 
 
 class SizeRow(TypedDict):
-    """What one number of devices gives, with the best layout for it."""
+    """What one number of devices gives, with the best layout for it; `broken`: limits it does not keep.
+
+    `efficiency`: work of a device over that at the best size of the table.
+    """
 
     devices: int
     days: float | None
     cost: float | None
     fits: bool
     mfu: float | None
+    device_hours: NotRequired[float | None]
+    tokens_per_s_per_device: NotRequired[float]
+    efficiency: NotRequired[float | None]
+    broken: NotRequired[list[str]]
+
+
+class ClusterSize(TypedDict):
+    """The fewest devices of one cluster that keep every limit; `reason`: why there are none, or no cost."""
+
+    cluster: str
+    nodes: int | None
+    devices: int | None
+    days: float | None
+    cost: float | None
+    mfu: float | None
+    device_hours: float | None
+    currency: str | None
+    reason: str | None
 
 
 class SizeDocument(TypedDict):
-    """`cann-plan size`: the fewest devices that keep every limit (`devices` is null when none does)."""
+    """`cann-plan size`: the fewest devices that keep every limit (`devices` is null when none does).
+
+    `diminishing_from`: devices from which each does less than 90% of its work at the best size; `cheapest`: devices of
+    the size that keeps every limit for least money (device-hours where no price is known). Among several clusters
+    `cluster` is the cheapest, which the other keys are about.
+    """
 
     schema: Literal["cann-plan/size/1"]
     devices: int | None
@@ -168,6 +195,11 @@ class SizeDocument(TypedDict):
     table: list[SizeRow]
     limit_that_binds: str | None
     limits: NotRequired[dict[str, Json]]
+    diminishing_from: NotRequired[int | None]
+    cheapest: NotRequired[int | None]
+    currency: NotRequired[str | None]
+    cluster: NotRequired[str | None]
+    clusters: NotRequired[list[ClusterSize]]
 
 
 class Today(TypedDict):
