@@ -9,7 +9,9 @@ import argparse
 import re
 from typing import Any
 
-from cann_plan.planner.validate_memory import validate_memory
+from cann_plan.importers.memory_rows import read_memory_rows
+from cann_plan.planner.validate_memory import LOW, validate_memory
+from cann_plan.planner.validate_statistics import statistics
 
 
 def family(identifier: str) -> str:
@@ -27,12 +29,16 @@ def main() -> None:
     parser.add_argument("files", nargs="+")
     parser.add_argument("--worst", type=int, default=15, help="scripts with the largest errors to list")
     options = parser.parse_args()
+    # all files together: a baseline carried on by one suite is dated by the other
+    document = validate_memory(options.files)
     for file in options.files:
-        document = validate_memory([file])
+        ids = {str(row["id"]) for row in read_memory_rows(file)}
+        judged = [row for row in document["rows"] if row["judged"] and row["id"] in ids]
         print(file)
-        print(" ", line("static", document["static"]))
-        print(" ", line("peak", document["peak"]), f" low by >10%: {len(document['low'])}")
-        judged = [row for row in document["rows"] if row["judged"]]
+        for quantity in ("static", "peak"):
+            errors = [row["error"] for row in judged if row["quantity"] == quantity]
+            low = f" low by >10%: {sum(error < LOW for error in errors)}" if quantity == "peak" else ""
+            print(" ", line(quantity, statistics(errors)) + low)
         for quantity in ("static", "peak"):
             by_family: dict[str, list[float]] = {}
             for row in judged:
@@ -42,7 +48,7 @@ def main() -> None:
             print(f"  {quantity}: {len(by_family)} scripts")
             for name, errors in ranked[: options.worst]:
                 print(f"    {name[:80]:80s} n {len(errors):3d}  {min(errors):+.3f} to {max(errors):+.3f}")
-        for item in document["skipped"]:
+        for item in (skipped for skipped in document["skipped"] if skipped["id"] in ids):
             print("  skipped", item["id"], item["why"][:100])
 
 

@@ -21,7 +21,9 @@ CORE_012: Final = "2025-09"
 """Month from which MindSpeed-LLM's tests hold 6.1 bytes per logit instead of 10.1: its move to Megatron-Core 0.12."""
 CLUSTERS: Final = (("gb200", "gb200-nvl72"), ("h100", "dgx-h100"), ("ascend", "atlas-900-a2"), ("", "dgx-a100"))
 SWAPPED = re.compile(r"first (\d+) layers")
+SCRIPT = re.compile(r"^ci-|^mindspeed-st-|-\d{4}-\d{2}-\d{2}$")
 DATE = re.compile(r"-(\d{4}-\d{2})-\d{2}$")
+SHORTER: Final = "peak not judged: samples are shorter than the stated sequence length"
 LORA: Final = {"rank": 16, "target_modules": ["all_linear"]}
 """What MindSpeed-LLM's fine-tuning tests train (--lora-r 16, all four linear layers)."""
 
@@ -100,8 +102,13 @@ def _by_arguments(row: dict[str, Any]) -> MemoryRow:
         MemoryReading("peak", int(rank), float(value) / 1024.0)
         for rank, value in (measured.get("per_rank_max_allocated_mib") or {}).items()
     ]
-    judged = frozenset(row.get("valid_for", ("peak",)))
-    return MemoryRow(str(row["id"]), plan, tuple(readings), first, judged, tuple(remarks))
+    if str(row.get("since") or CORE_012) < CORE_012 and "ascend" in hardware:
+        _old_core(plan, str(row["since"]), remarks)
+    judged = set(row.get("valid_for", ("peak",)))
+    if row["args"].get("no-pad-to-seq-lengths"):
+        judged.discard("peak")
+        remarks.append(SHORTER)
+    return MemoryRow(str(row["id"]), plan, tuple(readings), first, frozenset(judged), tuple(remarks))
 
 
 def _by_fields(row: dict[str, Any]) -> MemoryRow:
@@ -125,21 +132,28 @@ def _by_fields(row: dict[str, Any]) -> MemoryRow:
     plan = imported.plan
     remarks = [f"{r.path} = {r.value}: {r.source}" for r in imported.remarks]
     _model(plan["model"], model)
+    if any("rotary" in name for name in parallel.get("fused_operators", ())):
+        plan["model"]["position"] = "rotary"
+        plan["model"].pop("position_table", None)
     _run(plan, parallel, str(swap), stage, scope)
     month = str(row.get("since") or _month(row))
     if month and month < CORE_012:
-        plan["software"]["stack"] = "mindspeed-core-0.8"
-        remarks.append(f"software.stack = mindspeed-core-0.8: the figures are of {month}")
+        _old_core(plan, month, remarks)
     judged = set(row.get("valid_for", ()))
     padded = "padded/variable sequences" in str(row.get("note")) and not parallel.get("neat_pack")
     if parallel.get("variable_seq_lengths") or padded:
         judged.discard("peak")
-        remarks.append("peak not judged: samples are shorter than the stated sequence length")
+        remarks.append(SHORTER)
     readings = []
     for rank, (allocated, maximum) in row["measured"]["rank_mem_mib"].items():
         readings.append(MemoryReading("static", int(rank), float(allocated) / 1024.0))
         readings.append(MemoryReading("peak", int(rank), float(maximum) / 1024.0))
     return MemoryRow(str(row["id"]), plan, tuple(readings), True, frozenset(judged), tuple(remarks))
+
+
+def _old_core(plan: dict[str, Any], month: str, remarks: list[str]) -> None:
+    plan.setdefault("software", {})["stack"] = "mindspeed-core-0.8"
+    remarks.append(f"software.stack = mindspeed-core-0.8: the figures are of {month}")
 
 
 def _latent_attention(model: dict[str, Any]) -> None:
@@ -200,6 +214,14 @@ def _month(row: dict[str, Any]) -> str:
     return found[1] if found else ""
 
 
+def _figures(row: dict[str, Any]) -> tuple[str, tuple[float, ...]]:
+    """Script and measured maxima of a row: what tells a new measurement from a baseline carried on."""
+    measured = row.get("measured", {})
+    pairs = measured.get("rank_mem_mib") or {}
+    maxima = [high for _, high in pairs.values()] or list((measured.get("per_rank_max_allocated_mib") or {}).values())
+    return SCRIPT.sub("", str(row["id"])), tuple(float(value) for value in maxima)
+
+
 def all_memory_rows(paths: Iterable[str | Path]) -> list[dict[str, Any]]:
     """The rows of several files in order.
 
@@ -209,12 +231,12 @@ def all_memory_rows(paths: Iterable[str | Path]) -> list[dict[str, Any]]:
     rows = [row for path in paths for row in read_memory_rows(path)]
     first: dict[tuple[str, str], str] = {}
     for row in rows:
-        key = (DATE.sub("", str(row["id"])), repr(row.get("measured", {}).get("rank_mem_mib")))
+        key = _figures(row)
         month = _month(row)
         if month:
             first[key] = min(first.get(key, month), month)
     for row in rows:
-        key = (DATE.sub("", str(row["id"])), repr(row.get("measured", {}).get("rank_mem_mib")))
+        key = _figures(row)
         if key in first:
             row["since"] = first[key]
     return rows

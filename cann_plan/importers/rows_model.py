@@ -23,8 +23,9 @@ FAMILIES: Final[tuple[tuple[tuple[str, ...], dict[str, Any]], ...]] = (
                  "parallel_block": True}),  # arXiv 2204.06745
     (("palm",), {"norm": "layernorm", "norm_bias": False, "position": "rotary", "parallel_block": True}),
     (("gemma2", "gemma-2"), {"norm": "rmsnorm", "activation": "gelu_tanh", "position": "rotary", "bias": False,
-                             "block_norms": 2}),  # arXiv 2408.00118
-    (("gemma",), {"norm": "rmsnorm", "activation": "gelu_tanh", "position": "rotary", "bias": False}),
+                             "gated": True, "block_norms": 2}),  # arXiv 2408.00118
+    (("gemma",), {"norm": "rmsnorm", "activation": "gelu_tanh", "position": "rotary", "bias": False,
+                  "gated": True}),  # arXiv 2403.08295: GeGLU
     (("baichuan-13b", "baichuan2-13b"), {"position": "alibi"}),  # arXiv 2309.10305
     (("glm130b",), {"norm": "layernorm", "activation": "gelu", "position": "rotary", "bias": True}),  # 2210.02414
 )  # fmt: skip

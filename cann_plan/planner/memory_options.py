@@ -45,8 +45,11 @@ TE_LARGE, TE_SMALL = 32.0 * MIB, 4.0 * MIB  # Transformer Engine get_cublas_work
 LARGE_WORKSPACE = ("hopper", "blackwell")
 
 # The maxima that MindSpeed-LLM's tests print after the first step exceed the states by 4 bytes per element of the
-# largest tensor the rank updates (12 of 12 layouts of 2024 and early 2025, by nothing from late 2025 on).
+# largest tensor the rank updates (12 of 12 layouts of 2024 and early 2025; from late 2025 on by nothing, except where
+# the weights are the upper halves of the master copy: 4 bytes on all ranks of both layouts).
 NPU_UPDATE = 4.0
+# With 16-bit moments MindSpeed updates fp32 copies of weight, gradient and both moments, tensor by tensor.
+NPU_UPDATE_16_BIT = 16.0
 # DeepSpeed's step: the partition's gradients flattened in 16 bits and then cast to fp32 (zero/stage_1_and_2.py).
 DEEPSPEED_UPDATE = 6.0
 DEEPSPEED_GROUP = 1e9  # parameters: sub_group_size of stage 3, its default
@@ -129,7 +132,7 @@ def memory_options(
         # Transformer Engine from 2.3 on hands autograd one cached matrix of the weight's shape in place of a gradient
         # already added to the buffer (module/base.py get_dummy_wgrad)
         cached_weight_gradients=engine and "grad_accumulation" in fused,
-        update_tensor=NPU_UPDATE if scheme == "megatron" and spec.kind == "npu" and legacy else 0.0,
+        update_tensor=_update_tensor(plan, legacy=legacy) if scheme == "megatron" and spec.kind == "npu" else 0.0,
         update_all=DEEPSPEED_UPDATE if scheme == "deepspeed" else 0.0,
         kept_outputs=scheme == "deepspeed",
         load_whole=spec.kind in profile.defaults.loads_whole,
@@ -137,6 +140,14 @@ def memory_options(
         live_parameters=DEEPSPEED_LIVE if scheme == "deepspeed" else 0.0,
         gathered_tables=scheme == "fsdp",
     )
+
+
+def _update_tensor(plan: PlanSpec, *, legacy: bool) -> float:
+    """Bytes per element of its largest tensor that MindSpeed's optimizer holds besides the states."""
+    optimizer = plan.training.optimizer
+    if optimizer.state_dtype in ("bf16", "fp16"):
+        return NPU_UPDATE_16_BIT
+    return NPU_UPDATE if legacy or optimizer.reuse_master_weights else 0.0
 
 
 def _workspace(plan: PlanSpec, cluster: Cluster, profile: ProfileSpec, *, engine: bool) -> float:
