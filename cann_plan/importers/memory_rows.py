@@ -229,7 +229,7 @@ def all_memory_rows(paths: Iterable[str | Path]) -> list[dict[str, Any]]:
     month of the first of them (`since`).
     """
     rows = [row for path in paths for row in read_memory_rows(path)]
-    first: dict[tuple[str, str], str] = {}
+    first: dict[tuple[str, tuple[float, ...]], str] = {}
     for row in rows:
         key = _figures(row)
         month = _month(row)
