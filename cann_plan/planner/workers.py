@@ -34,10 +34,15 @@ def spread(task: Callable[[int, int], R], spans: Sequence[Span], count: int) -> 
     global _task
     _task = task
     gc.freeze()  # children would copy pages by touching the collector's marks
+    pool = get_context("fork").Pool(count, initializer=_leave_interrupts)
     try:
-        with get_context("fork").Pool(count, initializer=_leave_interrupts) as pool:
-            yield from pool.imap_unordered(_run, spans)
+        yield from pool.imap_unordered(_run, spans)
+        pool.close()  # idle processes leave by themselves
+    except BaseException:
+        pool.terminate()
+        raise
     finally:
+        pool.join()
         _task = None
         gc.unfreeze()
 
