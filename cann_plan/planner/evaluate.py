@@ -112,12 +112,15 @@ def micro_batches(problem: Problem, strategies: Strategies) -> Ints:
     return slots
 
 
-def evaluate(problem: Problem, strategies: Strategies) -> Evaluation:
-    """Time, memory and feasibility of N strategies; a row's result does not depend on the others."""
+def evaluate(problem: Problem, strategies: Strategies, layers: LayerIndex | None = None) -> Evaluation:
+    """Time, memory and feasibility of N strategies; a row's result does not depend on the others.
+
+    `layers`: a layer table that holds all their combinations of layer axes, where one is at hand.
+    """
     pairs = pairs_of(strategies)
     reason = broken(problem, pairs)
     result = _empty(len(strategies), reason)
-    for group in groups(problem, pairs, np.flatnonzero(reason == 0)):
+    for group in groups(problem, pairs, np.flatnonzero(reason == 0), layers):
         _write(problem, group, result)
     valid = np.flatnonzero(reason == 0)
     reason[valid] = unfit(problem, result.device_bytes[valid], result.host_bytes[valid])
