@@ -100,6 +100,7 @@ class MemoryOptions:
     p2p_communicator_bytes: float
     fragmentation: float
     borderline: float = 0.04  # share of usable memory within which a fit is called borderline
+    limit: float = 1.0  # share of visible memory that a layout may take
     workspace: float = 0.0
     cached_weight_gradients: bool = False
     update_tensor: float = 0.0

@@ -89,11 +89,19 @@ def best_layout(
 
 
 def _searched(job: Job, loaded: LoadedPlan, top: int, on_progress: Progress | None) -> tuple[Job, Found]:
-    problem = job.problem
+    problem = within_limits(loaded, job).problem
     choices = choices_of(loaded.spec.search, fixed_axes(loaded.spec.parallel), problem, whole=False)
     space = strategy_space(problem, choices)
     found = search(space, top, on_progress, objectives=(Objective(loaded.spec.search.objective or "time"),))
     return replace(job, problem=space.problem), found
+
+
+def within_limits(loaded: LoadedPlan, job: Job) -> Job:
+    """The job whose layouts may take the share of memory that the plan's limits leave them."""
+    share = loaded.spec.limits.memory_fraction
+    if share is None:
+        return job
+    return replace(job, problem=replace(job.problem, memory=replace(job.problem.memory, limit=float(share))))
 
 
 def reasons(found: Found) -> str:

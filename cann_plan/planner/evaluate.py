@@ -200,7 +200,8 @@ def broken(problem: Problem, pairs: Pairs) -> Ints:
 def unfit(problem: Problem, device: Array, host: Array) -> Ints:
     """Why strategies do not fit, 0 where they do, (n,), from bytes of their fullest rank and node."""
     held = np.where(host <= problem.offload.capacity, 0, HOST_DOES_NOT_FIT)
-    result: Ints = np.where(device <= problem.memory.visible, held, DOES_NOT_FIT)
+    room = problem.memory.visible * problem.memory.limit
+    result: Ints = np.where(device <= room, held, DOES_NOT_FIT)
     return result
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from cann_plan.cost.strategies import RANK_ORDERS, SCHEDULES, Strategies
 from cann_plan.planner.candidate import candidate
 from cann_plan.planner.choices import Choices, search_policies
-from cann_plan.planner.choose import require_valid
+from cann_plan.planner.choose import require_valid, within_limits
 from cann_plan.planner.evaluate import Evaluation, evaluate
 from cann_plan.planner.job import Job
 from cann_plan.planner.layout import fixed_axes
@@ -54,7 +54,7 @@ def optimize(loaded: LoadedPlan, wanted: Wanted | None = None, on_progress: Prog
         SpecError: located problems of the plan.
     """
     wanted = wanted or Wanted()
-    job = prepare(loaded)
+    job = within_limits(loaded, prepare(loaded))
     today = _today(loaded, job)
     objectives = _objectives(loaded, job, wanted)
     started = time.perf_counter()

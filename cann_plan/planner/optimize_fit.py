@@ -22,7 +22,8 @@ def nothing_fits(loaded: LoadedPlan, job: Job, found: Found) -> dict[str, Any]:
     """`closest`: the layout that needs least memory, with what it lacks; `changes`: what would make a layout fit."""
     closest = None
     if found.closest is not None:
-        short = (found.closest_bytes - job.problem.memory.visible) / GIB
+        room = job.problem.memory.visible * job.problem.memory.limit
+        short = (found.closest_bytes - room) / GIB
         closest = {**candidate(job, found.closest), "short_gib": short}
     return {"closest": closest, "changes": changes_that_fit(loaded, job)}
 

@@ -17,7 +17,9 @@ GIB = 2.0**30
 
 
 def single_changes(job: Job, strategies: Strategies, objective: Objective) -> list[dict[str, Any]]:
-    """Every single change to a layout that a framework would start: those that fit first, best first."""
+    """Every single change to a layout that a framework would start: those that fit first, best first; then the others,
+    the one that needs least memory first.
+    """
     found = neighbours(job, strategies, wide=True)
     result = evaluate(found.problem, found.block())
     rows = np.flatnonzero(np.isfinite(result.step))
@@ -36,6 +38,7 @@ def single_changes(job: Job, strategies: Strategies, objective: Objective) -> li
             "fits": fits,
             "why": None if fits else EXPLAIN[REASONS[int(result.reason[row])]],
         }
-        items.append(((not fits, float(values[place]), row), entry))
+        order = float(values[place]) if fits else float(result.device_bytes[row])
+        items.append(((not fits, order, row), entry))
     items.sort(key=lambda item: item[0])
     return [entry for _, entry in items]

@@ -1,6 +1,7 @@
 """A layout in words with everything that tells it from another, and as the section of a plan file."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 from cann_plan.report.numbers import argument_text
@@ -25,11 +26,16 @@ def words(parallel: Mapping[str, Any]) -> str:
     if parallel.get("zero_stage") == 3 and shard not in (None, ranks):
         parts.append(f"sharded over {shard}")
     if isinstance(parallel.get("layer_split"), list):
-        split = parallel["layer_split"]
-        parts.append(f"layers {split[0]}…{split[len(split) // 2]}…{split[-1]}")
+        parts.append(f"layers {runs(parallel['layer_split'])}")
     if parallel.get("rank_order") not in (None, _NEUTRAL["rank_order"]):
         parts.append("pipeline inside data")
     return " · ".join(parts)
+
+
+def runs(values: Sequence[int]) -> str:
+    """Numbers in order, equal neighbours once: `3, 14 x 4, 3`."""
+    parts = [(number, len(list(same))) for number, same in groupby(values)]
+    return ", ".join(str(number) if times == 1 else f"{times} × {number}" for number, times in parts)
 
 
 def recompute(section: Mapping[str, Any]) -> str:
@@ -49,6 +55,8 @@ def plan_line(overrides: Mapping[str, Any]) -> str:
     stated = {key: value for key, value in parallel.items() if _NEUTRAL.get(key, ...) != value and key != "overlap"}
     if stated.get("shard_group") == ranks:
         del stated["shard_group"]
+    if stated.get("pipeline") == 1:
+        stated.pop("schedule", None)
     return "parallel: " + flow(stated)
 
 
@@ -69,6 +77,6 @@ def changes(settings: Mapping[str, Any]) -> str:
 def _short(value: object) -> str:
     if isinstance(value, Mapping) and ("policy" in value or "modules" in value):
         return recompute(value)
-    if isinstance(value, list) and len(value) > 4 and all(isinstance(item, int) for item in value):
-        return f"{value[0]}…{value[len(value) // 2]}…{value[-1]}"
+    if isinstance(value, list) and all(isinstance(item, int) for item in value):
+        return runs(value)
     return flow(value).strip("'\"")

@@ -32,6 +32,7 @@ UNSUPPORTED: Final[tuple[Unsupported, ...]] = (
     Unsupported("serving", "inference deployments"),
     Unsupported("input_pipeline", "host-side loading and preprocessing"),
     Unsupported("memory.pool", "a memory pool shared by host and devices", "unified"),
+    Unsupported("search.devices", "numbers of devices as an axis of the search (`size` tries them)"),
     Unsupported("search.offload", "shares of optimizer states off the device as an axis of the search"),
     Unsupported("parallel.tensor_grid", "two-dimensional tensor parallelism"),
     Unsupported("parallel.recompute.other_layers", "selective recomputation beside whole layers"),

@@ -134,3 +134,20 @@ def test_where_nothing_fits_the_closest_layout_and_what_would_help() -> None:
     assert document["changes"]
     for change in document["changes"]:
         assert estimate(loaded.override(change["set"]))["memory"]["fits"], change["set"]
+
+
+def test_a_share_of_memory_left_free_is_kept_by_searches_and_estimates() -> None:
+    plan = with_changes(search={"tensor": 8}, limits={"memory_fraction": 0.7})
+    document = optimize(load_plan(plan), Wanted(top=20, workers=1))
+    without = optimize(load_plan(with_changes(search={"tensor": 8})), Wanted(top=1, workers=1))
+    assert document["feasible"] < without["feasible"]
+    for found in document["best"]:
+        assert found["estimate"]["memory"]["peak_gib"] <= 0.7 * found["estimate"]["memory"]["visible_gib"]
+    automatic = estimate(load_plan(plan))["memory"]
+    assert automatic["peak_gib"] <= 0.7 * automatic["visible_gib"]
+
+
+@pytest.mark.parametrize("axis", ["devices", "offload"])
+def test_axes_that_are_not_searched_are_refused(axis: str) -> None:
+    with pytest.raises(SpecError, match="not supported yet"):
+        load_plan(with_changes(search={axis: [1]}))

@@ -61,6 +61,7 @@ def _answer(document: Mapping[str, Any]) -> Verdict:
     where = f"{problem['model']} on {problem['devices']:,} devices of {problem['cluster']}" if problem else ""
     if best:
         first = best[0]["estimate"]
+        tight = first["memory"]["verdict"] == "borderline"
         headline = (
             f"{numbers.seconds(first['time']['step_s'])} per step, MFU {numbers.percent(first['time']['mfu'])}, "
             f"{numbers.gib(first['memory']['headroom_gib'])} free"
@@ -68,8 +69,10 @@ def _answer(document: Mapping[str, Any]) -> Verdict:
         lines = [words(first["parallel"]), plan_line(best[0]["overrides"])]
         if today is not None:
             lines.append(_today(today, first["time"]["step_s"]))
+        if tight:
+            lines.append("Memory is borderline: --set limits.memory_fraction=0.95 leaves a margin")
         lines.append(counted)
-        return Verdict(" · ".join(filter(None, ("best layout", where))), "good", headline, lines)
+        return Verdict(" · ".join(filter(None, ("best layout", where))), "warn" if tight else "good", headline, lines)
     lines = []
     closest = document.get("closest")
     if closest:
