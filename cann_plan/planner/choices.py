@@ -12,6 +12,8 @@ from cann_plan.records import dataclass
 from cann_plan.workload.architecture import LatentAttention, MoeFfn
 
 MICRO_BATCHES = (1, 2, 4, 8, 16)
+LARGEST_MICRO_BATCH = 32
+"""A whole search tries every size up to this that divides a rank's share of the batch."""
 VIRTUAL = (1, 2, 3, 4, 5, 6, 8, 10, 12)
 SHARES = (0.25, 0.5, 0.75, 1.0)
 """Shares of a stage's layers that full recomputation is tried on."""
@@ -53,6 +55,11 @@ class Choices:
         """Whether the plan lists the values of an axis, so that they are tried even where a constraint refuses them."""
         limit = self.ranges.get(axis)
         return limit is not None and limit.values is not None
+
+    def micro_batches(self, share: int) -> tuple[int, ...]:
+        """Micro-batch sizes to try for a rank's share of the global batch."""
+        sizes = range(1, min(share, LARGEST_MICRO_BATCH) + 1) if self.whole else MICRO_BATCHES
+        return self.of("micro_batch_size", [size for size in sizes if share and share % size == 0])
 
     def schedules(self) -> tuple[int, ...]:
         """Codes of the pipeline schedules to try."""

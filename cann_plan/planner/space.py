@@ -13,7 +13,7 @@ from cann_plan.arrays import distinct
 from cann_plan.cost.layer_table import unique_rows
 from cann_plan.cost.problem import Problem
 from cann_plan.cost.strategies import Strategies
-from cann_plan.planner.choices import MICRO_BATCHES, Choices, fixed
+from cann_plan.planner.choices import Choices, fixed
 from cann_plan.planner.pairs import Pairs
 from cann_plan.planner.space_layouts import divisors, layouts, stage_layers
 from cann_plan.records import dataclass
@@ -166,8 +166,7 @@ def _passes(problem: Problem, choices: Choices, columns: Mapping[str, Ints], mos
     lists = []
     for row in first:
         share = problem.global_batch_size // int(columns["data"][row])
-        sizes = [size for size in MICRO_BATCHES if share and share % size == 0]
-        micro = choices.of("micro_batch_size", sizes)
+        micro = choices.micro_batches(share)
         amounts = recompute_amounts(choices, problem, int(most[row]))
         table = [(size, policy, layers) for size in micro for policy, layers in amounts]
         lists.append(np.asarray(table, np.int64).reshape(len(table), len(PASS_AXES)))
