@@ -278,14 +278,17 @@ def _sharded_costs(
     ranks, stride = state.dense_group.ranks[rows], state.dense_group.stride[rows]
     parameters = (state.dense + state.expert)[rows]
     shard = np.where(s.shard_group > 0, np.minimum(s.shard_group, ranks), ranks)
-    one = np.ones_like(shard)
-    group = Group(shard, stride, one, one)
-    replicas = Group(ranks // np.maximum(shard, 1), stride * shard, one, one)
+    alone = np.ones_like(shard)
+    group = Group(shard, stride, alone, alone)
+    replicas = Group(ranks // np.maximum(shard, 1), stride * shard, alone, alone)
     table_of = problem.communication
     over, beyond = interned(table_of, group), interned(table_of, replicas)
     trained = parameters * problem.trainable_fraction
-    gathers = _by_rank(seconds_on(table_of, over, "all_gather", parameters * states.gather))
-    scattered = _exchanged(problem, group, over, "reduce_scatter", trained * states.reduce)
+    # one message per layer (or per matrix), each with the latency of its ring or tree
+    messages = float(np.ceil(problem.architecture.layers / table.pipeline)) * problem.gathers_per_layer
+    gathers = _by_rank(seconds_on(table_of, over, "all_gather", parameters * (states.gather / messages)) * messages)
+    one = _exchanged(problem, group, over, "reduce_scatter", trained * (states.reduce / messages))
+    scattered = ExchangeTime(one.wire * messages, one.codec * messages)
     summed = _exchanged(problem, replicas, beyond, "all_reduce", trained / shard[:, None] * states.reduce)
     copying, last = np.max(summed.codec, axis=1), np.max(summed.wire, axis=1)
     scatters = _by_rank(scattered.wire)

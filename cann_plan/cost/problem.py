@@ -174,6 +174,7 @@ class Problem:
     compression: Compression = NO_COMPRESSION  # of gradients on the wire
     nested_experts: bool = False
     scatter_each_micro_batch: bool = True  # ZeRO stage 2 scatters gradients of every micro-batch (MindSpore: once)
+    gathers_per_layer: float = 1.0  # messages in which a layer's fully sharded parameters are gathered
     scatter_gather: bool = False  # boundary tensors sent in tensor-parallel slices and gathered inside the node
     frozen_states: float = 0.0  # bytes per parameter of a frozen base model (LoRA): weights only
     trainable_fraction: float = 1.0

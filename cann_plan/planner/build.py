@@ -91,6 +91,7 @@ def build_job(plan: PlanSpec, model: ModelSpec, cluster: Cluster, profile: Profi
         library=library,
         compression=gradient_compression(plan, states, warnings),
         nested_experts=(plan.parallel.group_generator or profile.defaults.group_generator) == "nested",
+        gathers_per_layer=profile.defaults.gathers_per_layer,
         scatter_gather=profile.defaults.scatter_gather,
         scatter_each_micro_batch=profile.defaults.states != "mindspore",
         frozen_states=_frozen_bytes(task, states.live) if trainable < 1.0 else 0.0,

@@ -34,6 +34,9 @@ class ProfileDefaults(Section):
     scatter_gather: StrictBool = Field(
         False, description="pipeline sends split over the tensor group and gathered behind (Megatron-LM 2021)"
     )
+    gathers_per_layer: PositiveNumber = Field(
+        1.0, description="messages in which a layer's fully sharded parameters are gathered and its gradients scattered"
+    )
     group_generator: GroupGenerator = "folded"
     vocabulary_multiple: int = Field(128, ge=1, description="vocabulary is padded to this times the tensor degree")
     fragmentation: Fraction = Field(0.04, description="share of allocated memory the allocator holds unused")
