@@ -21,7 +21,7 @@ ALWAYS_FUSED: Final = ("softmax", "dropout_add", "bias_gelu")
 LAUNCHED_BY_ARGUMENTS: Final = ("mindspeed-mcore", "mindspeed-legacy", "ascendspeed")
 """Stacks whose flags describe a run completely: a flag that is not listed was off."""
 
-EAGER_TORCH: Final = ("layernorm", "rmsnorm", "softmax")
+EAGER_TORCH: Final = ("layernorm", "softmax")  # rms_norm was a chain of element-wise operators before PyTorch 2.9
 COMPILED_TORCH: Final = ("layernorm", "rmsnorm", "softmax", "swiglu", "rope", "dropout_add", "bias_gelu")
 LORA_TARGETS: Final = (
     (("wq", "q_proj", "query"), "q_proj"), (("wk", "k_proj"), "k_proj"), (("wv", "v_proj"), "v_proj"),
