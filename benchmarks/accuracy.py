@@ -54,7 +54,7 @@ def main() -> int:
     write_table(result, rows, ROOT)
     write_plots(result, ROOT / "docs" / "img")
     (ROOT / "docs" / "accuracy.md").write_text(report(result, studies), encoding="utf-8")
-    _into_readme(summary(result))
+    _into_readme(summary(result, studies))
     print(f"written, {time.monotonic() - started:.0f} s")
     return 0
 

@@ -236,3 +236,25 @@ def test_an_id_given_twice_is_an_error(tmp_path: Path) -> None:
 def test_a_value_of_the_wrong_type_is_located() -> None:
     with pytest.raises(SpecError, match=r"parallel\.tp.*whole number"):
         imported("megatron-22b-full", tp="eight")
+
+
+def test_a_row_that_states_its_plan_predicts_as_the_row_it_was_made_from() -> None:
+    from cann_plan.planner.validate import validate
+
+    row = ROWS["mindspeed-llama3-70b"]
+    imported = import_row(row)
+    stated = {
+        "id": "plan", "source": "x", "tier": "A", "device": imported.device, "stack": imported.stack,
+        "plan": imported.plan, "measured": dict(row.data["measured"]), "assumed": ["parallel.data"],
+    }  # fmt: skip
+    (one,), (other,) = (validate([item])["rows"] for item in (row, rows_from([stated])[0]))
+    assert other["predicted"]["step_time"] == one["predicted"]["step_time"]
+    assert other["measured"]["step_time"] == one["measured"]["step_time"]
+    assert {"path": "parallel.data", "value": None, "source": "not stated by the source"} in other["assumptions"]
+
+
+def test_a_plan_row_without_a_batch_is_skipped_with_the_reason() -> None:
+    plan = {**import_row(ROWS["mindspeed-llama3-70b"]).plan, "training": {"sequence_length": 4096}}
+    stated = {"id": "plan", "device": "ascend-910b-64g", "plan": plan, "measured": {"step_time_s": 1.0}}
+    with pytest.raises(RowSkippedError, match="global_batch_size"):
+        import_row(rows_from([stated])[0])
