@@ -25,6 +25,10 @@ WORTH_WORKERS = 200_000
 """Strategies from which starting processes pays."""
 
 
+LAYERS_AT_ONCE = 40_000
+"""Combinations of layer axes up to which one layer table (some 4 kB each) serves the whole search."""
+WITHOUT_LAYERS = 8
+"""Blocks are so many times larger where each works out its own layer table."""
 SAMPLE = 4096
 """Strategies, spread evenly over a space, whose best give a search its first limit."""
 
@@ -85,7 +89,7 @@ class Question:
     """
 
     space: Space
-    layers: LayerIndex
+    layers: LayerIndex | None
     objectives: tuple[Objective, ...]
     top: int
     than: float
@@ -136,9 +140,13 @@ def search(
     found = Found()
     if not len(space):
         return found
-    question = Question(space, LayerIndex(space.problem, space.layers()), objectives, top, than)
+    combinations = space.layers()
+    layers = LayerIndex(space.problem, combinations) if len(combinations) <= LAYERS_AT_ONCE else None
+    if layers is None and block == BLOCK:
+        block *= WITHOUT_LAYERS
+    question = Question(space, layers, objectives, top, than)
     if objectives == (TIME,) and len(space) > 4 * SAMPLE:
-        question.limit[0] = _reached(space, top)
+        question.limit[0] = _reached(space, layers, top)
     spans = space.spans(block)
     whole = Part(np.zeros(len(REASONS), np.int64), Front(top, len(objectives)))
     done = 0
@@ -160,11 +168,11 @@ def search(
     return found
 
 
-def _reached(space: Space, top: int) -> float:
+def _reached(space: Space, layers: LayerIndex | None, top: int) -> float:
     """A step time that `top` feasible strategies of a sample reach; infinite where the sample has too few."""
     index = np.arange(SAMPLE) * (len(space) // SAMPLE)
     pairs = pairs_of(space.at(index))
-    steps = np.sort(score(space.problem, pairs).step)
+    steps = np.sort(score(space.problem, pairs, layers).step)
     reached = steps[np.isfinite(steps)]
     return float(reached[top - 1]) if reached.shape[0] >= top else float("inf")
 

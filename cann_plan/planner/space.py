@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cann_plan.arrays import distinct
+from cann_plan.cost.layer_block import LAYER_AXES
 from cann_plan.cost.layer_table import unique_rows
 from cann_plan.cost.problem import Problem
 from cann_plan.cost.strategies import Strategies
@@ -128,17 +129,20 @@ class Space:
         return values
 
     def layers(self) -> Strategies:
-        """Strategies with every combination of layer axes in the space."""
-        low, high = 0, self.base
-        names = ("tensor", "context", "context_kind", "ulysses", "expert", "expert_tensor", "sequence_parallel")
+        """One strategy of every combination of layer axes in the space."""
+        names = [name for name in LAYER_AXES if name in self.columns]
         first, _ = unique_rows([*(self.columns[name] for name in names), self.passes.start])
-        chosen = {name: values[first] for name, values in self.columns.items()}
-        passes = replace(
-            self.passes, start=self.passes.start[first], count=self.passes.count[first],
-            before=np.cumsum(self.passes.count[first]) - self.passes.count[first],
-        )  # fmt: skip
-        low, high = 0, first.shape[0]
-        return replace(self, columns=chosen, passes=passes)._list(passes, PASS_AXES, low, high)
+        sizes: dict[int, Ints] = {}
+        for start, count in zip(self.passes.start[first].tolist(), self.passes.count[first].tolist(), strict=True):
+            if start not in sizes:
+                sizes[start] = distinct(self.passes.table[start : start + count, PASS_AXES.index("micro_batch_size")])
+        chosen = [sizes[start] for start in self.passes.start[first].tolist()]
+        layout = np.repeat(first, [values.shape[0] for values in chosen])
+        micro = np.concatenate(chosen) if chosen else np.zeros(0, np.int64)
+        columns = [*(self.columns[name][layout] for name in names), micro]
+        rows, _ = unique_rows(columns)
+        axes = {name: values[layout[rows]] for name, values in self.columns.items()}
+        return Strategies.of(**axes, micro_batch_size=micro[rows])
 
     def _list(self, ragged: Ragged, axes: tuple[str, ...], low: int, high: int) -> Strategies:
         layout, place = ragged.rows(low, high)

@@ -138,3 +138,10 @@ def test_where_nothing_fits_the_row_that_needs_least_memory_is_closest() -> None
     assert found.closest_bytes == np.nanmin(result.device_bytes)
     assert found.closest is not None
     assert evaluate(space.problem, found.closest).device_bytes[0] == found.closest_bytes
+
+
+def test_without_one_layer_table_for_all_the_outcome_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    space, _ = small(*SMALL[2])
+    expected = outcome(search(space, 9, workers=1))
+    monkeypatch.setattr("cann_plan.planner.search.LAYERS_AT_ONCE", 0)
+    assert outcome(search(space, 9, workers=1, block=1024)) == expected
